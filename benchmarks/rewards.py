@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.10"
+# dependencies = ["jsonschema>=4.21", "jsonschema-rs", "rich>=13", "trl==1.16.0", "math-verify"]
+# ///
+"""Completions per second of our rewards, beside TRL's own functions and `jsonschema.validate`, in one run.
+
+Every row is CPU time of this process, best of `--repeat`, on synthetic completions of about 500 tokens (2,000
+characters). The second table scores degenerate repetition of growing length: time per doubling tells linear (about 2)
+from quadratic (about 4).
+
+Each schema row runs in a process of its own, because whether jsonschema-rs can be imported decides the back end.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+
+SENTENCE = "We add the two numbers and check the sum once more. "
+
+
+def completions_with(answer: str, count: int, tag: str = "reasoning") -> list[str]:
+    """About 2,000 characters each, no two alike, half of them with another answer."""
+    return [
+        f"<{tag}>\n{SENTENCE * 37}{index}\n</{tag}>\n<answer>{answer if index % 2 else index}</answer>"
+        for index in range(count)
+    ]
+
+
+ITEM_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer", "minimum": 0},
+        "name": {"type": "string", "minLength": 1},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "price": {"type": "number", "minimum": 0},
+        "state": {"enum": ["new", "sold", "gone"]},
+    },
+    "required": ["id", "name", "price"],
+    "additionalProperties": False,
+}
+SCHEMA = {"type": "object", "properties": {"items": {"type": "array", "items": ITEM_SCHEMA}}, "required": ["items"]}
+
+
+def json_completions(count: int) -> list[str]:
+    """About 1,800 characters of JSON with 15 nested items, every fourth one invalid at its end."""
+    rows = []
+    for index in range(count):
+        items = [
+            {
+                "id": index + n,
+                "name": f"item {n} of the list",
+                "tags": ["red", "a longer tag"],
+                "price": n + 0.5,
+                "state": "new",
+            }
+            for n in range(15)
+        ]
+        if index % 4 == 0:
+            items[-1]["price"] = "free"
+        rows.append(json.dumps({"items": items}))
+    return rows
+
+
+def cpu_seconds(call, repeat: int) -> float:
+    best = float("inf")
+    for _ in range(repeat):
+        started = time.process_time()
+        call()
+        best = min(best, time.process_time() - started)
+    return best
+
+
+def schema_rate(backend: str, count: int, repeat: int) -> float:
+    """Completions per second of one way to check a schema; runs in the child process."""
+    texts = json_completions(count)
+    if backend == "jsonschema.validate per row":
+        import jsonschema
+
+        def call():
+            for text in texts:
+                try:
+                    jsonschema.validate(json.loads(text), SCHEMA)
+                except jsonschema.ValidationError:
+                    pass
+    else:
+        if backend == "schema_reward, jsonschema":
+            sys.modules["jsonschema_rs"] = None
+        import rewards
+
+        def call():
+            rewards.schema_reward(texts, output_schema=SCHEMA)
+
+        call()  # imports and compilation happen once per process
+    return count / cpu_seconds(call, repeat)
+
+
+def schema_rates(count: int, repeat: int) -> dict[str, float]:
+    sizes = {
+        "jsonschema.validate per row": max(10, count // 50),
+        "schema_reward, jsonschema": max(10, count // 10),
+        "schema_reward, jsonschema-rs": count,
+    }
+    rates = {}
+    for backend, size in sizes.items():
+        command = [sys.executable, __file__, "--child", backend, "--count", str(size), "--repeat", str(repeat)]
+        rates[backend] = float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return rates
+
+
+def measure(count: int, repeat: int) -> dict:
+    import rewards
+
+    texts = completions_with("42", count)
+    chats = [[{"role": "assistant", "content": text}] for text in texts]
+    rates = {
+        "format": {"format_reward": count / cpu_seconds(lambda: rewards.format_reward(texts), repeat)},
+        "exact match": {
+            "correctness_reward": count / cpu_seconds(lambda: rewards.correctness_reward(texts, answer="42"), repeat),
+            "correctness_reward, chat": count
+            / cpu_seconds(lambda: rewards.correctness_reward(chats, answer="42"), repeat),
+        },
+        "schema": schema_rates(count, repeat),
+    }
+    try:
+        from trl.rewards import accuracy_reward, think_format_reward
+    except ImportError as error:
+        print(f"TRL's own functions: not measured ({error})", file=sys.stderr)
+    else:
+        thinking = [[{"role": "assistant", "content": text}] for text in completions_with("42", count, "think")]
+        rates["format"]["trl think_format_reward"] = count / cpu_seconds(lambda: think_format_reward(thinking), repeat)
+        few = [
+            [{"role": "assistant", "content": rf"{SENTENCE * 37} \boxed{{{n}}}"}] for n in range(max(10, count // 50))
+        ]
+        rates["exact match"]["trl accuracy_reward (math, for scale)"] = len(few) / cpu_seconds(
+            lambda: accuracy_reward(few, solution=["42"] * len(few)), repeat
+        )
+
+    degenerate = {}
+    shapes = {
+        "opening tags": "<reasoning>",
+        "block seams": "</reasoning><answer>",
+        "answer tags": "<answer></answer>",
+        "brackets": "[",
+        "quotes": '{"a": "',
+    }
+    for name, unit in shapes.items():
+        for function, arguments in (
+            (rewards.format_reward, {}),
+            (rewards.correctness_reward, {"answer": "42"}),
+            (rewards.schema_reward, {"output_schema": SCHEMA}),
+        ):
+            times_ms = []
+            for characters in (100_000, 200_000, 400_000):
+                text = ["<reasoning>" + unit * (characters // len(unit))]
+                times_ms.append(1000 * cpu_seconds(lambda: function(text, **arguments), repeat))
+            degenerate[f"{function.__name__}, {name}"] = times_ms
+    return {"schema_version": 1, "completions": count, "per_second": rates, "degenerate_ms_100k_200k_400k": degenerate}
+
+
+def show(result: dict) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(
+        "kind", "function", "completions/s", "against the slowest", title=f"{result['completions']:,} completions"
+    )
+    for kind, rates in result["per_second"].items():
+        for name, rate in sorted(rates.items(), key=lambda pair: -pair[1]):
+            table.add_row(kind, name, f"{rate:,.0f}", f"{rate / min(rates.values()):.1f} x")
+    console.print(table)
+    table = Table("function, what repeats", "100k chars", "200k", "400k", title="degenerate completions, ms of CPU")
+    for name, times_ms in result["degenerate_ms_100k_200k_400k"].items():
+        table.add_row(name, *(f"{ms:.2f}" for ms in times_ms))
+    console.print(table)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: python benchmarks/rewards.py --count 2000 --json\n\nexit codes: 0 = measured, 2 = bad usage",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--count", type=int, default=10_000, help="completions per function (default 10000)")
+    parser.add_argument("--repeat", type=int, default=5, help="runs per function, the best counts (default 5)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.count < 10 or args.repeat < 1:
+        parser.error("--count must be at least 10 and --repeat at least 1")
+    if args.child:
+        print(schema_rate(args.child, args.count, args.repeat))
+        return 0
+    result = measure(args.count, args.repeat)
+    print(json.dumps(result, indent=1)) if args.json else show(result)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
