@@ -78,6 +78,8 @@ def read_rows(path: Path) -> list[dict]:
     readers = {".jsonl": read_jsonl, ".parquet": read_parquet}
     if path.suffix not in readers:
         raise UserError(f"{path}: unknown kind of file; choose from {', '.join(readers)}")
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
     try:
         rows = readers[path.suffix](path)
     except (OSError, UnicodeDecodeError) as error:
@@ -281,11 +283,15 @@ def score(args) -> dict:
     if label_column and label_column not in names:
         raise UserError(f"no column {label_column!r} to take labels from; the columns are: {', '.join(sorted(names))}")
     labels = read_labels(rows, label_column) if label_column else [None] * len(rows)
+    compared = args.compare or list(rewards)
+    unknown = [name for name in compared if name not in rewards]
+    if unknown:
+        raise UserError(f"--compare {unknown[0]}: no such reward; choose from {', '.join(rewards)}")
     disagreements = [
-        {"row": row + 1, "reward": name, "value": values[row], "label": "pass" if labels[row] else "fail"}
-        for name, values in rewards.items()
+        {"row": row + 1, "reward": name, "value": rewards[name][row], "label": "pass" if labels[row] else "fail"}
+        for name in compared
         for row in range(len(rows))
-        if labels[row] is not None and values[row] is not None and labels[row] != (values[row] > args.pass_above)
+        if None not in (labels[row], rewards[name][row]) and labels[row] != (rewards[name][row] > args.pass_above)
     ]
     totals = [total_of(rewards, row) for row in range(len(rows))]
     return {
@@ -308,6 +314,7 @@ def score(args) -> dict:
         "total": summary(totals, groups),
         "labels": {
             "column": label_column,
+            "compared": compared,
             "labelled": sum(label is not None for label in labels),
             "kinds": sorted({str(row.get("kind", "unknown")) for row, label in zip(rows, labels) if label is not None}),
         },
@@ -316,10 +323,13 @@ def score(args) -> dict:
 
 
 def one_line(text: str, width: int) -> str:
-    """Model-written text, made safe for a terminal: control characters shown as dots, line breaks as spaces."""
+    """Model-written text, made safe for a terminal: control characters shown as dots, line breaks as spaces.
+
+    What does not fit is cut from the middle, because the answer stands at the end."""
     text = " ".join(text.split())
     text = "".join(character if character.isprintable() else "\u00b7" for character in text)
-    return text if len(text) <= width else text[: width - 1] + "\u2026"
+    start = width // 3
+    return text if len(text) <= width else f"{text[:start]}\u2026{text[start + 1 - width :]}"
 
 
 def show(result: dict, limit: int) -> None:
@@ -352,10 +362,15 @@ def show(result: dict, limit: int) -> None:
         values = [number(stats[key]) for key in ("mean", "min", "max", "mean_std_in_group")]
         statistics_table.add_row(name, str(stats["scored"]), str(stats["abstained"]), *values, dead)
     console.print(statistics_table)
-    if result["labels"]["column"]:
-        wrong = {entry["row"] for entry in result["disagreements"]}
-        rows = [row for row in result["rows"] if row["row"] in wrong]
-        title = f"{len(rows)} of {result['labels']['labelled']} labelled rows on which a reward and the label disagree"
+    if result["labels"]["labelled"]:
+        wrong = result["disagreements"]
+        rows = [result["rows"][number - 1] for number in sorted({entry["row"] for entry in wrong})]
+        paid = sum(entry["label"] == "fail" for entry in wrong)
+        compared = ", ".join(result["labels"]["compared"])
+        title = (
+            f"{len(rows)} of {result['labels']['labelled']} labelled rows disagree with {compared}: "
+            f"{paid} x paid but labelled fail, {len(wrong) - paid} x not paid but labelled pass"
+        )
         console.print(rows_table(title, rows) if rows else title)
 
 
@@ -423,6 +438,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--label", metavar="COLUMN", help="column with pass / fail / unsure (default: label, if there)"
+    )
+    command.add_argument(
+        "--compare",
+        action="append",
+        metavar="NAME",
+        help="reward held against the label (default: each); may be repeated",
     )
     command.add_argument(
         "--pass-above", type=float, default=0.0, metavar="X", help="a reward above X agrees with pass (default 0)"

@@ -1,0 +1,51 @@
+# Each command does its own set-up, with uv if it is there and with venv and pip if not.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+.DEFAULT_GOAL := help
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## //p' Makefile | awk -F': ' '{printf "make %-8s %s\n", $$1, $$2}'
+
+## install: virtual environment with the pinned tools (every target below does this first)
+.PHONY: install
+install: $(VENV)/installed
+
+$(VENV)/installed: requirements-dev.txt
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --allow-existing $(VENV) && uv pip install --python $(BIN)/python -r requirements-dev.txt; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet -r requirements-dev.txt; \
+	fi
+	@touch $@
+
+## demo: inspect the rewards on 96 real completions, then rehearse a run on the CPU (about a minute)
+.PHONY: demo
+demo: install
+	@$(BIN)/python examples/demo.py
+
+## check: the whole test suite; not covered: GPUs, vLLM (AsyncGRPO end to end), docker
+.PHONY: check
+check: install
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/python -m pytest
+
+## fix: bring documents, generated tables and the mirror in line with the code (says what it changed, then exits 1)
+.PHONY: fix
+fix: install
+	$(BIN)/ruff check --fix --quiet
+	$(BIN)/ruff format --quiet
+	$(BIN)/python -m pytest --fix tests/test_docsync.py
+
+## stamp: renew `Last verified` if the whole suite passes with nothing skipped
+.PHONY: stamp
+stamp: install
+	$(BIN)/python -m pytest --stamp
+
+## bench: completions per second beside TRL's own functions
+.PHONY: bench
+bench: install
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rewards.py

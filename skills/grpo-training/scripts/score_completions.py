@@ -1,0 +1,474 @@
+"""The command behind `rewards.py score`: sampled completions in, rewards, reasons and group statistics out.
+
+It calls each reward the way TRL does (keywords only, dataset columns as lists, hooks for logging), so what fails here
+would have failed at the first training step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+import inspect
+import json
+import math
+import os
+import shutil
+import statistics
+import sys
+import traceback
+from pathlib import Path
+
+EPILOG = """
+input:
+  .jsonl    one object per line: "completion" (text or chat messages), "prompt", and the columns the rewards need
+  .parquet  what TRL writes to <output_dir>/completions/ with log_completions=True; it lacks the dataset's columns,
+            so give the dataset with --dataset (rows are joined by prompt)
+
+examples:
+  rewards.py score examples/completions.jsonl --reward format_reward --reward correctness_reward
+  rewards.py score runs/a/completions/*.parquet --dataset prompts.jsonl --reward my_rewards.concise --json
+
+rewards:
+  format_reward, correctness_reward, schema_reward, test_execution_reward, or module.name as in
+  `trl grpo --reward_funcs` (looked up from the current folder)
+
+exit codes: 0 = scored, 1 = a reward scored no row at all, 2 = bad usage or input
+"""
+
+BUILT_IN = ("format_reward", "correctness_reward", "schema_reward", "test_execution_reward")
+# What TRL fills in itself, and so never hands over from the dataset (trl 1.16.0, grpo_trainer.py, _calculate_rewards).
+NOT_COLUMNS = {"prompt", "completion", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
+LABELS = {"pass": True, "fail": False, "true": True, "false": False, "1": True, "0": False, "unsure": None, "": None}
+
+
+class UserError(Exception):
+    """Bad input: one line that says what, where and how to mend it."""
+
+
+def read_jsonl(path: Path) -> list[dict]:
+    rows = []
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise UserError(f"{path}:{number}: not JSON ({error}); every line must hold one object") from None
+            if not isinstance(row, dict):
+                raise UserError(f"{path}:{number}: a line must hold an object, not {type(row).__name__}")
+            rows.append(row)
+    return rows
+
+
+def read_parquet(path: Path) -> list[dict]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise UserError("reading parquet needs pyarrow: pip install pyarrow") from None
+    try:
+        return pyarrow.parquet.read_table(path).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{path}: not a parquet file ({str(error).partition(chr(10))[0]:.120})") from None
+
+
+def read_rows(path: Path) -> list[dict]:
+    readers = {".jsonl": read_jsonl, ".parquet": read_parquet}
+    if path.suffix not in readers:
+        raise UserError(f"{path}: unknown kind of file; choose from {', '.join(readers)}")
+    try:
+        rows = readers[path.suffix](path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not rows:
+        raise UserError(f"{path}: holds no rows")
+    return rows
+
+
+def read_completions(paths: list[Path]) -> list[dict]:
+    rows = []
+    for path in paths:
+        for number, row in enumerate(read_rows(path), start=1):
+            if "completion" not in row:
+                raise UserError(
+                    f'{path}: row {number} has no "completion"; it has {", ".join(sorted(row)) or "nothing"}'
+                )
+            rows.append({**row, "_file": str(path)})
+    return rows
+
+
+def add_columns(rows: list[dict], dataset: Path) -> None:
+    """Join the dataset's columns to the completions by prompt."""
+    by_prompt = {}
+    for number, row in enumerate(read_rows(dataset), start=1):
+        if "prompt" not in row:
+            raise UserError(f'{dataset}: row {number} has no "prompt" to join by')
+        key = json.dumps(row["prompt"], sort_keys=True)
+        if by_prompt.setdefault(key, row) != row:
+            raise UserError(f"{dataset}: row {number} repeats a prompt with other columns, so the join is ambiguous")
+    for number, row in enumerate(rows, start=1):
+        match = by_prompt.get(json.dumps(row.get("prompt"), sort_keys=True))
+        if match is None:
+            raise UserError(f"{dataset}: has no row with the prompt of completion {number}")
+        row.update({key: value for key, value in match.items() if key not in row})
+
+
+def load_reward(name: str):
+    """A reward of rewards.py by its name, or anything by its import path, found as `trl grpo` finds it."""
+    if "." not in name:
+        if name not in BUILT_IN:
+            raise UserError(f"unknown reward {name!r}; choose from {', '.join(BUILT_IN)}, or give module.name")
+        return getattr(importlib.import_module("rewards"), name)
+    module_path, _, attribute = name.rpartition(".")
+    sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_path)
+    except Exception as error:  # the user's module may fail in any way
+        raise UserError(f"cannot import {module_path} from {os.getcwd()}: {type(error).__name__}: {error}") from None
+    reward = getattr(module, attribute, None)
+    if not callable(reward):
+        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise UserError(f"{module_path} has no reward {attribute!r}; it has {', '.join(sorted(public)) or 'none'}")
+    return reward
+
+
+def reward_name(reward) -> str:
+    """As trl 1.16.0 names it (trainer/utils.py, get_callable_name)."""
+    while isinstance(reward, functools.partial):
+        reward = reward.func
+    return getattr(reward, "__name__", type(reward).__name__)
+
+
+def arguments_for(rows: list[dict], columns: dict) -> dict:
+    """What TRL passes to a reward (trl 1.16.0, grpo_trainer.py, _calculate_rewards), as far as the file holds it."""
+    arguments = {
+        "prompts": [row.get("prompt") for row in rows],
+        "completions": [row["completion"] for row in rows],
+        **columns,
+        "trainer_state": None,
+        "log_extra": None,
+        "log_metric": lambda metric, value: None,
+    }
+    if all("completion_ids" in row for row in rows):
+        arguments["completion_ids"] = [row["completion_ids"] for row in rows]
+    return arguments
+
+
+def check_arguments(reward, name: str, arguments: dict, columns: dict) -> None:
+    """TRL finds a missing column at the first step, after the model is loaded and a batch generated."""
+    try:
+        inspect.signature(reward).bind(**arguments)
+    except TypeError as error:
+        have = ", ".join(sorted(columns)) or "none"
+        raise UserError(f"{name}: {error}; the columns are: {have}. A constant can be given with --param") from None
+
+
+def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None], list[str]]:
+    """The rewards and, where the function logs them, the reasons."""
+    size, extra = len(arguments["completions"]), {}
+    arguments = {**arguments, "log_extra": lambda column, values: extra.setdefault(column, []).extend(values)}
+    try:
+        rewards = reward(**arguments)
+        if inspect.isawaitable(rewards):
+            import asyncio
+
+            rewards = asyncio.run(_awaited(rewards))
+        rewards = list(rewards)
+    except Exception as error:  # a reward may fail in any way; TRL would end the training here
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(at.filename).name}:{at.lineno}"
+        raise UserError(f"{name} raised {type(error).__name__}: {error} ({where}); it would end the training") from None
+    if len(rewards) != size:
+        raise UserError(f"{name} gave {len(rewards)} rewards for {size} completions")
+    rewards = [_number(name, row, reward) for row, reward in enumerate(rewards, start=1)]
+    return rewards, extra.get(f"{name}/reason", [""] * size)
+
+
+async def _awaited(awaitable):
+    return await awaitable
+
+
+def _number(name: str, row: int, reward) -> float | None:
+    """TRL takes numbers and None, and counts NaN as None."""
+    if reward is None:
+        return None
+    try:
+        value = float(reward) if not isinstance(reward, str) else math.inf
+    except (TypeError, ValueError):
+        value = math.inf
+    if math.isinf(value):
+        raise UserError(f"{name}: reward of row {row} must be a finite number or None, got {reward!r:.60}")
+    return None if math.isnan(value) else value
+
+
+def group_of_rows(rows: list[dict], size: int | None) -> list[int]:
+    """The number of each row's group: rows that follow each other with one prompt, or `size` rows at a time."""
+    if size:
+        if len(rows) % size:
+            raise UserError(f"--group-size {size} does not divide the {len(rows)} rows")
+        return [index // size for index in range(len(rows))]
+    groups, previous = [], None
+    for row in rows:
+        key = (row["_file"], row.get("step"), json.dumps(row.get("prompt"), sort_keys=True, default=str))
+        groups.append((groups[-1] + (key != previous)) if groups else 0)
+        previous = key
+    return groups
+
+
+def summary(values: list[float | None], groups: list[int]) -> dict:
+    scored = [value for value in values if value is not None]
+    by_group = {}
+    for value, group in zip(values, groups):
+        by_group.setdefault(group, []).append(value)
+    measured = [[v for v in group if v is not None] for group in by_group.values()]
+    measured = [group for group in measured if len(group) > 1]
+    return {
+        "scored": len(scored),
+        "abstained": len(values) - len(scored),
+        "mean": statistics.fmean(scored) if scored else None,
+        "min": min(scored, default=None),
+        "max": max(scored, default=None),
+        "groups": len(measured),
+        # A group whose rewards are all equal has advantage 0 throughout: it costs its rollouts and teaches nothing.
+        "dead_groups": sum(min(group) == max(group) for group in measured),
+        "mean_std_in_group": statistics.fmean(map(statistics.pstdev, measured)) if measured else None,
+    }
+
+
+def total_of(rewards: dict[str, list], row: int) -> float | None:
+    """As TRL sums several rewards: None counts as nothing, and a row all rewards abstain from has no total."""
+    values = [values[row] for values in rewards.values() if values[row] is not None]
+    return sum(values) if values else None
+
+
+def read_labels(rows: list[dict], column: str) -> list[bool | None]:
+    labels = []
+    for number, row in enumerate(rows, start=1):
+        value = row.get(column)
+        key = "" if value is None else str(value).strip().lower()
+        if key not in LABELS:
+            choices = ", ".join(filter(None, LABELS))
+            raise UserError(f"row {number}: label {value!r} in column {column!r} is not one of {choices}")
+        labels.append(LABELS[key])
+    return labels
+
+
+def score(args) -> dict:
+    rows = read_completions(args.files)
+    if args.dataset:
+        add_columns(rows, args.dataset)
+    names = {key for row in rows for key in row} - NOT_COLUMNS - {"_file"}
+    clash = names & {"prompts", "completions"}
+    if clash:
+        raise UserError(f"column {', '.join(sorted(clash))} clashes with what TRL passes itself; rename it")
+    columns = {name: [row.get(name) for row in rows] for name in sorted(names)}
+    columns.update(args.param)
+    groups = group_of_rows(rows, args.group_size)
+    arguments = arguments_for(rows, columns)
+
+    rewards, reasons = {}, {}
+    for path in args.reward:
+        reward = load_reward(path)
+        name = reward_name(reward)
+        if name in rewards:
+            raise UserError(f"two rewards are called {name!r}: TRL would log both in one column; give one a __name__")
+        check_arguments(reward, name, arguments, columns)
+        rewards[name], reasons[name] = call_reward(reward, name, arguments)
+
+    label_column = args.label or ("label" if "label" in names else None)
+    if label_column and label_column not in names:
+        raise UserError(f"no column {label_column!r} to take labels from; the columns are: {', '.join(sorted(names))}")
+    labels = read_labels(rows, label_column) if label_column else [None] * len(rows)
+    compared = args.compare or list(rewards)
+    unknown = [name for name in compared if name not in rewards]
+    if unknown:
+        raise UserError(f"--compare {unknown[0]}: no such reward; choose from {', '.join(rewards)}")
+    disagreements = [
+        {"row": row + 1, "reward": name, "value": rewards[name][row], "label": "pass" if labels[row] else "fail"}
+        for name in compared
+        for row in range(len(rows))
+        if None not in (labels[row], rewards[name][row]) and labels[row] != (rewards[name][row] > args.pass_above)
+    ]
+    totals = [total_of(rewards, row) for row in range(len(rows))]
+    return {
+        "schema_version": 1,
+        "files": [str(path) for path in args.files],
+        "rows": [
+            {
+                "row": index + 1,
+                "group": groups[index] + 1,
+                "prompt": row.get("prompt"),
+                "completion": row["completion"],
+                "rewards": {name: values[index] for name, values in rewards.items()},
+                "reasons": {name: values[index] for name, values in reasons.items()},
+                "total": totals[index],
+                "label": {True: "pass", False: "fail", None: None}[labels[index]],
+            }
+            for index, row in enumerate(rows)
+        ],
+        "rewards": {name: summary(values, groups) for name, values in rewards.items()},
+        "total": summary(totals, groups),
+        "labels": {
+            "column": label_column,
+            "compared": compared,
+            "labelled": sum(label is not None for label in labels),
+            "kinds": sorted({str(row.get("kind", "unknown")) for row, label in zip(rows, labels) if label is not None}),
+        },
+        "disagreements": disagreements,
+    }
+
+
+def one_line(text: str, width: int) -> str:
+    """Model-written text, made safe for a terminal: control characters shown as dots, line breaks as spaces.
+
+    What does not fit is cut from the middle, because the answer stands at the end."""
+    text = " ".join(text.split())
+    text = "".join(character if character.isprintable() else "\u00b7" for character in text)
+    start = width // 3
+    return text if len(text) <= width else f"{text[:start]}\u2026{text[start + 1 - width :]}"
+
+
+def show(result: dict, limit: int) -> None:
+    from rewards import completion_text
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    width = shutil.get_terminal_size((120, 40)).columns
+    console = Console(width=width)
+    names = list(result["rewards"])
+
+    def number(value) -> str:
+        return "none" if value is None else f"{value:.3g}"
+
+    def rows_table(title: str, rows: list[dict]) -> Table:
+        table = Table("row", "group", *names, "label", "completion", title=title, title_justify="left")
+        room = max(30, width - 24 - sum(max(len(name), 16) + 3 for name in names))
+        for row in rows:
+            cells = [f"{number(row['rewards'][name])} {row['reasons'][name]}" for name in names]
+            text = one_line(completion_text(row["completion"]), room)
+            table.add_row(str(row["row"]), str(row["group"]), *cells, row["label"] or "", Text(text, no_wrap=True))
+        return table
+
+    shown = result["rows"][: limit or None]
+    console.print(rows_table(f"{len(shown)} of {len(result['rows'])} completions (--rows changes how many)", shown))
+    statistics_table = Table("reward", "scored", "none", "mean", "min", "max", "std in group", "dead groups")
+    for name, stats in [*result["rewards"].items(), *([("sum", result["total"])] if len(names) > 1 else [])]:
+        dead = f"{stats['dead_groups']} of {stats['groups']}" if stats["groups"] else "not measured"
+        values = [number(stats[key]) for key in ("mean", "min", "max", "mean_std_in_group")]
+        statistics_table.add_row(name, str(stats["scored"]), str(stats["abstained"]), *values, dead)
+    console.print(statistics_table)
+    if result["labels"]["labelled"]:
+        wrong = result["disagreements"]
+        rows = [result["rows"][number - 1] for number in sorted({entry["row"] for entry in wrong})]
+        paid = sum(entry["label"] == "fail" for entry in wrong)
+        compared = ", ".join(result["labels"]["compared"])
+        title = (
+            f"{len(rows)} of {result['labels']['labelled']} labelled rows disagree with {compared}: "
+            f"{paid} x paid but labelled fail, {len(wrong) - paid} x not paid but labelled pass"
+        )
+        console.print(rows_table(title, rows) if rows else title)
+
+
+def notes(result: dict) -> list[str]:
+    """What a person must know before believing the tables."""
+    found = []
+    for name, stats in result["rewards"].items():
+        if not stats["scored"]:
+            found.append(f"{name} scored no row: nothing was measured")
+        elif stats["min"] == stats["max"]:
+            found.append(f"{name} has zero variance: every scored row got {stats['min']:g}, which gives no gradient")
+    total = result["total"]
+    if not total["groups"]:
+        found.append("no prompt has two scored completions, so group statistics were not measured")
+    elif total["dead_groups"]:
+        found.append(f"{total['dead_groups']} of {total['groups']} groups are dead (all rewards equal, advantage 0)")
+    labels = result["labels"]
+    if labels["column"] and labels["labelled"] < len(result["rows"]):
+        found.append(f"{len(result['rows']) - labels['labelled']} rows have no label")
+    if labels["labelled"] and labels["kinds"] != ["person"]:
+        found.append(f"labels of kind {', '.join(labels['kinds'])} illustrate; they do not replace a person's reading")
+    return found
+
+
+def _param(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=JSON")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"the value of {name} is not JSON: {value!r} (text needs double quotes)"
+        ) from None
+
+
+def build_parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="rewards.py",
+        description="Reward functions for TRL's GRPOTrainer. Import them, or score sampled completions with them.",
+        epilog="example: rewards.py score completions.jsonl --reward format_reward\n"
+        "exit codes: 0 = ok, 1 = the gate says no, 2 = bad usage or input",
+        formatter_class=raw,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser(
+        "score",
+        help="score completions from JSONL or TRL's parquet",
+        description="Score sampled completions: rewards and reasons per row, group statistics, and the rows on which a "
+        "reward and a label column disagree.",
+        epilog=EPILOG,
+        formatter_class=raw,
+    )
+    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="completions, .jsonl or .parquet")
+    command.add_argument("--reward", action="append", required=True, metavar="NAME", help="a reward; may be repeated")
+    command.add_argument("--dataset", type=Path, metavar="FILE", help="dataset whose columns are joined by prompt")
+    command.add_argument(
+        "--param",
+        action="append",
+        type=_param,
+        default=[],
+        metavar="NAME=JSON",
+        help="a constant passed to every reward, such as prefilled=true; may be repeated",
+    )
+    command.add_argument(
+        "--label", metavar="COLUMN", help="column with pass / fail / unsure (default: label, if there)"
+    )
+    command.add_argument(
+        "--compare",
+        action="append",
+        metavar="NAME",
+        help="reward held against the label (default: each); may be repeated",
+    )
+    command.add_argument(
+        "--pass-above", type=float, default=0.0, metavar="X", help="a reward above X agrees with pass (default 0)"
+    )
+    command.add_argument("--group-size", type=int, metavar="N", help="rows per group (default: equal prompts in a row)")
+    command.add_argument("--rows", type=int, default=20, metavar="N", help="completions shown, 0 = all (default 20)")
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    args.param = dict(args.param)
+    try:
+        if (args.group_size is not None and args.group_size < 2) or args.rows < 0:
+            raise UserError("--group-size must be at least 2 and --rows at least 0")
+        result = score(args)
+        if args.json:
+            print(json.dumps(result, ensure_ascii=True, indent=1, default=str))
+        else:
+            try:
+                show(result, args.rows)
+            except ImportError:
+                raise UserError("the tables need rich: pip install rich, or use --json") from None
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for note in notes(result):
+        print(f"note: {note}", file=sys.stderr)
+    return 0 if all(stats["scored"] for stats in result["rewards"].values()) else 1

@@ -1,0 +1,228 @@
+"""`rewards.py score` as a user runs it: a process, files, exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reward_cases import PLUMBING
+
+ROOT = Path(__file__).parents[1]
+RIGHT = "<reasoning>3 + 4</reasoning><answer>7</answer>"
+ROWS = [
+    {"prompt": "3 + 4", "completion": RIGHT, "answer": "7", "label": "pass", "kind": "person"},
+    {"prompt": "3 + 4", "completion": "7", "answer": "7", "label": "pass", "kind": "person"},
+    {"prompt": "1 + 1", "completion": RIGHT, "answer": "2", "label": "fail", "kind": "person"},
+    {"prompt": "1 + 1", "completion": "two", "answer": "2", "label": "fail", "kind": "person"},
+]
+
+
+@pytest.fixture
+def score(tmp_path):
+    """Runs the command in a folder of its own; rows are written to completions.jsonl there."""
+
+    def run(*options, rows=ROWS, text=None, expect=0):
+        content = "".join(json.dumps(row) + "\n" for row in rows) if text is None else text
+        (tmp_path / "completions.jsonl").write_text(content, encoding="utf-8", errors="surrogateescape")
+        files = [] if any(option.endswith((".parquet", ".txt")) for option in options) else ["completions.jsonl"]
+        command = [sys.executable, str(ROOT / "scripts/rewards.py"), "score", *files, *options]
+        env = {**os.environ, "COLUMNS": "160"}
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == expect, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        if expect == 2:
+            assert done.stdout == "" and len(done.stderr.strip().splitlines()) <= 20
+        return json.loads(done.stdout) if "--json" in options and expect != 2 else done
+
+    return run
+
+
+EXACT = ("--reward", "correctness_reward")
+
+
+def test_rewards_reasons_and_groups(score):
+    result = score(*EXACT, "--reward", "format_reward", "--json")
+    assert [row["rewards"]["correctness_reward"] for row in result["rows"]] == [2.0, 0.0, 0.0, 0.0]
+    assert [row["reasons"]["correctness_reward"] for row in result["rows"]] == [
+        "correct",
+        "no_answer",
+        "wrong",
+        "no_answer",
+    ]
+    assert [row["group"] for row in result["rows"]] == [1, 1, 2, 2]
+    stats = result["rewards"]["correctness_reward"]
+    assert (stats["scored"], stats["mean"], stats["groups"], stats["dead_groups"]) == (4, 0.5, 2, 1)
+    assert [row["total"] for row in result["rows"]] == [3.0, 0.0, 1.0, 0.0] and result["total"]["dead_groups"] == 0
+
+
+def test_disagreements_with_the_label(score):
+    result = score(*EXACT, "--reward", "format_reward", "--json")
+    assert [(entry["row"], entry["reward"], entry["label"]) for entry in result["disagreements"]] == [
+        (2, "correctness_reward", "pass"), (2, "format_reward", "pass"), (3, "format_reward", "fail"),
+    ]  # fmt: skip
+    only = score(*EXACT, "--reward", "format_reward", "--compare", "correctness_reward", "--json")
+    assert [entry["row"] for entry in only["disagreements"]] == [2]
+    assert result["labels"] == {**result["labels"], "column": "label", "labelled": 4, "kinds": ["person"]}
+    strict = score(*EXACT, "--pass-above", "2", "--json")
+    assert [entry["row"] for entry in strict["disagreements"]] == [1, 2]
+
+
+def test_tables_show_reward_beside_text(score):
+    shown = score(*EXACT)
+    assert (
+        "2 correct" in shown.stdout
+        and "<answer>7</answer>" in shown.stdout
+        and "not paid but labelled pass" in shown.stdout
+    )
+
+
+def test_what_a_model_wrote_cannot_drive_the_terminal(score):
+    rows = [{**ROWS[0], "completion": "\x1b[31mred\x07 [bold]<answer>7</answer>\r\n\u202eabc"}, ROWS[1]]
+    shown = score(*EXACT, rows=rows).stdout
+    assert "\x1b" not in shown and "\x07" not in shown and "\u202e" not in shown and "[bold]" in shown
+
+
+def test_labels_of_an_agent_are_called_so(score):
+    note = score(*EXACT, rows=[{**row, "kind": "agent"} for row in ROWS]).stderr
+    assert "kind agent" in note and "do not replace a person" in note
+    assert "do not replace" not in score(*EXACT).stderr
+
+
+def test_dead_groups_and_zero_variance_are_said(score):
+    """P-zero-std: identical rewards give no gradient, and that must be visible."""
+    assert "P-zero-std" in PLUMBING
+    note = score(*EXACT, rows=[{**row, "completion": "?"} for row in ROWS]).stderr
+    assert "zero variance" in note and "2 of 2 groups are dead" in note
+
+
+def test_scoring_nothing_is_not_fine(score):
+    result = score(*EXACT, "--json", rows=[{**row, "answer": None} for row in ROWS], expect=1)
+    assert result["rewards"]["correctness_reward"]["scored"] == 0
+    assert result["total"]["groups"] == 0 and result["rewards"]["correctness_reward"]["mean"] is None
+
+
+def test_trl_parquet_with_the_dataset_joined(score, tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    prompt = [{"role": "user", "content": "3 + 4"}]
+    chat = [
+        {"step": 1, "prompt": prompt, "completion": [{"role": "assistant", "content": text}], "advantage": 0.0}
+        for text in (RIGHT, "no")
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(chat), tmp_path / "completions_00001.parquet")
+    (tmp_path / "data.jsonl").write_text(json.dumps({"prompt": prompt, "answer": 7}) + "\n")
+    files = ("completions_00001.parquet", *EXACT, "--json")
+    result = score(*files, "--dataset", "data.jsonl")
+    assert [row["rewards"]["correctness_reward"] for row in result["rows"]] == [2.0, 0.0]
+    assert "missing a required argument: 'answer'" in score(*files, expect=2).stderr
+    (tmp_path / "data.jsonl").write_text(json.dumps({"prompt": "other", "answer": 7}) + "\n")
+    assert "no row with the prompt of completion 1" in score(*files, "--dataset", "data.jsonl", expect=2).stderr
+
+
+def test_params_are_bound_and_group_size_chunks(score):
+    result = score("--reward", "format_reward", "--param", "prefilled=true", "--group-size", "4", "--json")
+    assert [row["rewards"]["format_reward"] for row in result["rows"]] == [0.0] * 4
+    assert {row["group"] for row in result["rows"]} == {1}
+
+
+MODULE = """
+async def slow(completions, **kwargs):
+    return [1.0] * len(completions)
+def buggy(completions, **kwargs):
+    return [completion + 1 for completion in completions]
+def mixed(completions, **kwargs):
+    return [1.0, {"score": 1.0}] * (len(completions) // 2)
+def short(completions, **kwargs):
+    return [1.0]
+def infinite(completions, **kwargs):
+    return [float("inf")] * len(completions)
+def renamed(completions, solutions, **kwargs):
+    return [0.0] * len(completions)
+def closed(completions):
+    return [0.0] * len(completions)
+def tokens(completions, completion_ids, **kwargs):
+    return [float(len(ids)) for ids in completion_ids]
+"""
+
+
+def test_an_async_reward_of_the_users_module(score, tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE)
+    assert score("--reward", "mine.slow", "--json")["rewards"]["slow"]["mean"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("buggy", "buggy raised TypeError"),  # P-swallow
+        ("mixed", "row 2 must be a finite number or None"),  # P-mixed-return
+        ("short", "short gave 1 rewards for 4 completions"),
+        ("infinite", "must be a finite number"),
+        ("renamed", "missing a required argument: 'solutions'"),  # P-column-name
+        ("closed", "unexpected keyword argument"),
+        ("tokens", "missing a required argument: 'completion_ids'"),
+        ("gone", "has no reward 'gone'; it has buggy"),
+    ],
+)
+def test_a_reward_that_would_end_the_training_is_found_before(score, tmp_path, name, said):
+    (tmp_path / "mine.py").write_text(MODULE)
+    assert said in score("--reward", f"mine.{name}", expect=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "said"),
+    [
+        (("--reward", "no_such"), ROWS, "choose from format_reward"),
+        (("--reward", "no.such"), ROWS, "cannot import no"),
+        ((*EXACT, *EXACT), ROWS, "two rewards are called"),
+        ((*EXACT, "--label", "verdict"), ROWS, "no column 'verdict'"),
+        ((*EXACT, "--compare", "format_reward"), ROWS, "no such reward; choose from correctness_reward"),
+        ((*EXACT, "--group-size", "3"), ROWS, "does not divide the 4 rows"),
+        ((*EXACT, "--group-size", "1"), ROWS, "at least 2"),
+        ((*EXACT, "--param", "x"), ROWS, "is not NAME=JSON"),
+        ((*EXACT, "--param", "x=y"), ROWS, "is not JSON"),
+        (EXACT, [], "holds no rows"),
+        (EXACT, [{"prompt": "p"}], 'row 1 has no "completion"'),
+        (EXACT, [{**ROWS[0], "label": "good"}], "label 'good'"),
+        (EXACT, [{**ROWS[0], "completions": "x"}], "clashes with what TRL passes"),
+        (EXACT, [{**ROWS[0], "completion": 7}], "string or a list of chat messages"),
+        ((), ROWS, "--reward"),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, (str, tuple)) else "",
+)  # fmt: skip
+def test_bad_usage_and_input_get_one_clear_line(score, options, rows, said):
+    assert said in score(*options, rows=rows, expect=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [('{"completion": "a"}\n{oops\n', "completions.jsonl:2: not JSON"), ("[1]\n", ":1: a line must hold an object"),
+     ("[" * 100_000, ":1: not JSON"), ("\udcff", "cannot be read")],
+    ids=["bad line", "not an object", "nested", "not utf-8"],
+)  # fmt: skip
+def test_broken_files_say_where(score, text, said):
+    assert said in score(*EXACT, text=text, expect=2).stderr
+
+
+def test_files_that_are_not_what_they_are_called(score, tmp_path):
+    (tmp_path / "x.parquet").write_text("no")
+    (tmp_path / "x.txt").write_text("no")
+    assert "not a parquet file" in score("x.parquet", *EXACT, expect=2).stderr
+    assert "choose from .jsonl, .parquet" in score("x.txt", *EXACT, expect=2).stderr
+    assert "none.parquet: no such file" in score("none.parquet", *EXACT, expect=2).stderr
+
+
+def test_a_copied_rewards_file_alone_says_what_it_needs(tmp_path):
+    (tmp_path / "rewards.py").write_bytes((ROOT / "scripts/rewards.py").read_bytes())
+    done = subprocess.run([sys.executable, "rewards.py", "score"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and "score_completions.py" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_example_holds_what_the_readme_says():
+    command = [sys.executable, "scripts/rewards.py", "score", "examples/completions.jsonl", *EXACT, "--json"]
+    result = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    assert len(result["rows"]) == 96 and result["total"]["groups"] == 12
+    assert result["labels"]["labelled"] == 96 and result["labels"]["kinds"] == ["agent"]
+    assert result["disagreements"], "an example without a disagreement teaches nothing"
