@@ -1,6 +1,6 @@
 """Hold the documents to the code they describe.
 
-One rule per function: `check_*(root)` takes the repository root and returns findings, none when clean.
+Every `check_*(root)` is one rule: it yields the findings in the repository at `root`, none when clean.
 `fix(root)` applies the findings that carry an edit, then copies the mirror; `stamp(root)` renews `Last verified`.
 
 Kinds of Python fence, by info string:
@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib.metadata
+import itertools
 import os
 import re
 import shlex
@@ -23,11 +24,12 @@ import symtable
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from difflib import unified_diff
-from functools import cache, wraps
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -41,73 +43,44 @@ SKILL = "skills/grpo-training"
 MIRRORED = ("references", "scripts")  # copied into SKILL
 MANIFEST = ("plugin.json", ".claude-plugin/plugin.json")  # source, copy
 
-DOCUMENTS = {"references/reward-library.md": "scripts/rewards.py"}  # document with synced fences: its script
+SYNCED = {"references/reward-library.md": "scripts/rewards.py"}  # document with synced fences: its script
 NOT_REWARDS = {"main", "lint"}  # names in a script's `__all__` that need not be shown
-PYTHON_FENCES = ("python", "python example", "python fragment")
-SHELLS = ("bash", "sh", "shell", "zsh", "console")
-GENERATED, GENERATED_END = re.compile(r"<!-- generated: (.+) -->"), "<!-- /generated -->"
+FENCE_KINDS = ("python", "python example", "python fragment")
+GENERATED, GENERATED_END = re.compile(r"<!-- generated: (python \w+/\w+\.py.*) -->"), "<!-- /generated -->"
 COMMAND_TIMEOUT = 60  # seconds, for a generated block's command and for `--help`
 
 MAX_STAMP_AGE = 180  # days
-STAMP_DATE = re.compile(r"Last verified: (\d{4}-\d{2}-\d{2})")
-STAMP_VERSIONS = re.compile(r"Verified against: ([\w.-]+ \d[\w.+!]*(?:, [\w.-]+ \d[\w.+!]*)*)")
-STAMP_HASH = re.compile(r"<!-- body-sha256: ([0-9a-f]{12}) -->")
-FIRST_STAMP = "trl ?, transformers ?"  # the distributions a first stamp names
+STAMP = {
+    "Last verified: YYYY-MM-DD": re.compile(r"Last verified: (\d{4}-\d\d-\d\d)"),
+    "Verified against: trl X.Y.Z, …": re.compile(r"Verified against: ([\w.-]+ \d[\w.+!]*(?:, [\w.-]+ \d[\w.+!]*)*)"),
+    "<!-- body-sha256: 12 hex digits -->": re.compile(r"<!-- body-sha256: ([0-9a-f]{12}) -->"),
+}
 
 # Base models age faster than advice: prose gives a size class and a source instead of a name.
 MODEL_NAMES = re.compile(
     r"\b(?:(?:Code|Tiny)?Llama|Qwen|QwQ|Mistral|Mixtral|Ministral|Magistral|Codestral|(?:Code)?Gemma|Phi-?\d"
-    r"|DeepSeek-?(?:R1|V\d|Math)|SmolLM|SmolVLM|GPT-?\d|gpt-oss|Claude[- ](?:\d|Sonnet|Opus|Haiku)|Gemini|Falcon|OLMo"
+    r"|DeepSeek-?(?:R1|V\d)|SmolLM|SmolVLM|GPT-?\d|gpt-oss|Claude[- ](?:\d|Sonnet|Opus|Haiku)|Gemini|Falcon|OLMo"
     r"|Yi-\d|InternLM|(?:Chat)?GLM-?\d|Kimi|MiniMax-M\d|Nemotron|Granite|Command[- ]R)(?![a-z])",
     re.IGNORECASE,
 )
-# Place ("code": whole inline code, "link": text of an http(s) link, "any"), pattern, and why it is allowed.
-ALLOWED_NAMES = [
-    ("code", r"(?=\w*[\d_])[a-z]+\d*[a-z]*(_[a-z0-9]+)*(\.jinja)?", "id of a chat template or a config's model_type"),
-    ("link", r"DeepSeekMath", "the paper that introduced GRPO, linked"),
-    ("any", r"llama\.cpp|Gemini CLI", "a program, not a model"),
-]
-
-
-@dataclass(frozen=True)
-class Edit:
-    """Replace lines `start` to `end` (from 1, inclusive) by `lines`."""
-
-    start: int
-    end: int
-    lines: list[str]
+# Addresses, comments, ids of chat templates in code marks, and programs that are called like a model.
+ALLOWED_NAMES = re.compile(r"https?://[^\s)>]+|<!--.*?-->|`[a-z0-9_]+(\.jinja)?`|llama\.cpp|Gemini CLI")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One broken rule at one place; with an `edit` `--fix` can repair it; a `warning` is an error only when strict."""
+    """One broken rule at one place; with an `edit`, `--fix` can repair it; a `warning` fails only when strict."""
 
     path: str
     line: int
     what: str
     fix: str
     diff: str = ""
-    edit: Edit | None = None
+    edit: tuple[int, int, list[str]] | None = None  # first and last line (from 1), and the lines in their place
     warning: bool = False
 
     def __str__(self) -> str:
         return "\n".join(filter(None, [f"{self.path}:{self.line}: {self.what}", self.diff, f"Fix: {self.fix}"]))
-
-
-class StampWarning(UserWarning):
-    """A stamp that is old or of other versions."""
-
-
-RULES: list[Callable[[Path], list[Finding]]] = []
-
-
-def rule(check: Callable[[Path], Iterator[Finding]]) -> Callable[[Path], list[Finding]]:
-    @wraps(check)
-    def listed(root: Path) -> list[Finding]:
-        return list(check(root))
-
-    RULES.append(listed)
-    return listed
 
 
 def diff_of(have: list[str], want: list[str], have_name: str, want_name: str) -> str:
@@ -120,12 +93,8 @@ def diff_of(have: list[str], want: list[str], have_name: str, want_name: str) ->
 @dataclass(frozen=True)
 class Document:
     path: str  # from the repository root, with forward slashes
-    text: str
-    tokens: list[Token] = field(repr=False)
-
-    @property
-    def lines(self) -> list[str]:
-        return self.text.split("\n")
+    lines: list[str]
+    tokens: list[Token]
 
 
 @dataclass(frozen=True)
@@ -134,103 +103,68 @@ class Fence:
     info: str
     code: str
     markup: str
-    closed: bool
-
-    @property
-    def language(self) -> str:
-        return self.info.lower().lstrip("{. ").split(" ")[0]
-
-
-@cache
-def parse(text: str) -> list[Token]:
-    return MarkdownIt("commonmark").enable("table").use(front_matter_plugin).parse(text)
 
 
 def read(root: Path, path: str) -> Document:
     text = (root / path).read_text(encoding="utf-8")
-    return Document(path, text, parse(text))
+    parser = MarkdownIt("commonmark").enable("table").use(front_matter_plugin)
+    return Document(path, text.split("\n"), parser.parse(text))
 
 
 def reference_paths(root: Path) -> list[str]:
-    return sorted(path.relative_to(root).as_posix() for path in (root / "references").glob("**/*.md"))
+    return sorted(path.relative_to(root).as_posix() for path in (root / "references").glob("*.md"))
 
 
-def documents(root: Path, *more: str) -> list[Document]:
-    """The documents that exist; `check_documents` reports those that do not."""
-    paths = ["README.md", "AGENTS.md", f"{SKILL}/SKILL.md", *more, *reference_paths(root)]
-    return [read(root, path) for path in paths if (root / path).is_file()]
+def documents(root: Path) -> list[Document]:
+    paths = ["README.md", "AGENTS.md", "CHANGELOG.md", f"{SKILL}/SKILL.md", *reference_paths(root)]
+    return [read(root, path) for path in paths]  # a missing one is an error, not a clean document
 
 
-def fences(document: Document, info: str | None = None) -> list[Fence]:
-    found = []
+def fences(document: Document, *infos: str) -> list[Fence]:
+    """The fences whose info string is one of `infos`; all without `infos`."""
+    tokens = [token for token in document.tokens if token.type == "fence"]
+    found = [Fence(token.map[0] + 1, token.info.strip(), token.content, token.markup) for token in tokens]
+    return [fence for fence in found if not infos or fence.info in infos]
+
+
+def unfenced_lines(document: Document) -> Iterator[tuple[int, str]]:
+    fenced = {line for token in document.tokens if token.type == "fence" for line in range(*token.map)}
+    return ((line, text) for line, text in enumerate(document.lines, 1) if line - 1 not in fenced)
+
+
+def inline_tokens(document: Document) -> Iterator[tuple[int, Token]]:
+    """Links, images, code marks and text, each with its line."""
     for token in document.tokens:
-        if token.type == "fence":
-            start, end = token.map
-            closed = end - start == token.content.count("\n") + 2
-            found.append(Fence(start + 1, token.info.strip(), token.content, token.markup, closed))
-    return [fence for fence in found if info in (None, fence.info)]
+        for position, child in enumerate(token.children or []):
+            breaks = [before for before in token.children[:position] if before.type in ("softbreak", "hardbreak")]
+            yield token.map[0] + 1 + len(breaks), child
 
 
-def inline_tokens(document: Document) -> Iterator[tuple[int, Token, str]]:
-    """Each inline token with its line and the address of the link around it."""
-    for token in document.tokens:
-        if token.type == "inline":
-            line, address = token.map[0] + 1, ""
-            for child in token.children:
-                if child.type in ("softbreak", "hardbreak"):
-                    line += 1
-                elif child.type in ("link_open", "link_close"):
-                    address = str(child.attrs.get("href", ""))
-                yield line, child, address
-
-
-@rule
-def check_documents(root: Path) -> Iterator[Finding]:
-    """Every document the other rules read is there."""
-    wanted = {"README.md", "AGENTS.md", "CHANGELOG.md", f"{SKILL}/SKILL.md", *DOCUMENTS, *DOCUMENTS.values()}
-    for path in sorted(wanted):
-        if not (root / path).is_file():
-            yield Finding(path, 1, "file is missing", "write it, or take it out of tests/docsync.py")
-
-
-# ---- fences
-
-
-@rule
 def check_fences(root: Path) -> Iterator[Finding]:
-    """Every Python fence is of a known kind, parses, and stands where the other rules see it."""
+    """Every Python fence is of a known kind, and what its kind demands."""
     for document in documents(root):
         for fence in fences(document):
-            for line, what, fix in fence_problems(fence, document.path in DOCUMENTS):
-                yield Finding(document.path, line, what, fix)
-        for token in document.tokens:
-            if token.type == "html_block" and re.search(r"^\s*(```|~~~)", token.content, re.MULTILINE):
-                what, fix = "a fence in this HTML block is not code to markdown", "put an empty line above the fence"
-                yield Finding(document.path, token.map[0] + 1, what, fix)
+            if re.match(r"\W*py", fence.info, re.IGNORECASE):
+                for what, repair in fence_problems(fence, document.path in SYNCED):
+                    yield Finding(document.path, fence.line, what, repair)
 
 
-def fence_problems(fence: Fence, has_script: bool) -> Iterator[tuple[int, str, str]]:
-    if not fence.closed:
-        yield fence.line, "fence is never closed", f"close it with {fence.markup}"
-    if not fence.language.startswith("python") and fence.language not in ("py", "py3", "pycon"):
-        return
-    if fence.info not in PYTHON_FENCES:
-        fix = "write `python` (synced), `python example` (executed) or `python fragment` (parsed only)"
-        yield fence.line, f"unknown info string `{fence.info}`", fix
+def fence_problems(fence: Fence, has_script: bool) -> Iterator[tuple[str, str]]:
+    if fence.info not in FENCE_KINDS:
+        yield f"unknown info string `{fence.info}`", f"write one of {', '.join(FENCE_KINDS)}"
     try:
         tree = ast.parse(fence.code)
     except SyntaxError as error:
-        yield fence.line + (error.lineno or 0), f"fence does not parse: {error.msg}", "write Python that parses"
+        yield f"line {error.lineno} of the fence does not parse: {error.msg}", "write Python that parses"
         return
     if fence.info == "python" and not has_script:
-        fix = "write `python example` or `python fragment`, or name its script in DOCUMENTS"
-        yield fence.line, "synced fence in a document that has no script", fix
+        yield "synced fence in a document that has no script", f"write one of {', '.join(FENCE_KINDS[1:])}"
     if fence.info == "python" and not tree.body:
-        yield fence.line, "synced fence holds no code", "fill it or delete it"
+        yield "synced fence holds no code", "fill it or delete it"
     if fence.info == "python fragment" and not re.match(r"# fragment: \S", fence.code):
-        yield fence.line, "fragment does not say why it is one", "begin it with `# fragment: why`"
+        yield "fragment does not say why it is one", "begin it with `# fragment: why`"
     if fence.info == "python example" and not any(isinstance(node, ast.Assert) for node in ast.walk(tree)):
-        yield fence.line, "example asserts nothing", "assert what the example shows"
+        yield "example asserts nothing", "assert what the example shows"
 
 
 @dataclass(frozen=True)
@@ -242,13 +176,11 @@ class Node:
 
 
 def name_of(node: ast.stmt) -> str:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return node.name
     if isinstance(node, ast.Assign):
         return " = ".join(ast.unparse(target) for target in node.targets)
-    if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+    if isinstance(node, ast.AnnAssign):
         return ast.unparse(node.target)
-    return ast.unparse(node).split("\n")[0]
+    return getattr(node, "name", None) or ast.unparse(node).split("\n")[0]
 
 
 def nodes(source: str) -> list[Node]:
@@ -259,7 +191,7 @@ def nodes(source: str) -> list[Node]:
         while start - 1 > previous and lines[start - 2].startswith("#"):
             start -= 1
         end = node.end_lineno
-        while re.match(r"\s+#", lines[end] if end < len(lines) else ""):  # an indented comment that ends a body
+        while end < len(lines) and re.match(r"\s+#", lines[end]):  # a comment that ends the body
             end += 1
         found.append(Node(name_of(node), start, end, lines[start - 1 : end]))
         previous = end
@@ -267,87 +199,51 @@ def nodes(source: str) -> list[Node]:
 
 
 def public_names(source: str) -> list[str]:
-    """The entries of `__all__`, read without importing; none when it is missing or not a literal."""
-    for node in ast.parse(source).body:
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and name_of(node) == "__all__":
-            try:
-                return [name for name in ast.literal_eval(node.value) if name not in NOT_REWARDS]
-            except ValueError:
-                return []
-    return []
+    """The entries of `__all__`, read without importing."""
+    assigned = [node for node in ast.parse(source).body if isinstance(node, ast.Assign) and name_of(node) == "__all__"]
+    return [name for node in assigned for name in ast.literal_eval(node.value) if name not in NOT_REWARDS]
 
 
-@rule
 def check_synced(root: Path) -> Iterator[Finding]:
     """Synced fences equal their script, and show every public reward."""
-    for path, script in DOCUMENTS.items():
-        if not (root / path).is_file() or not (root / script).is_file():
-            continue  # reported by check_documents
+    for path, script in SYNCED.items():
         document, source = read(root, path), (root / script).read_text(encoding="utf-8")
-        try:
-            defined, public = nodes(source), public_names(source)
-        except SyntaxError as error:
-            yield Finding(script, error.lineno or 1, f"does not parse: {error.msg}", "repair the script")
-            continue
-        shown: set[str] = set()
+        defined, shown = nodes(source), set()
         for fence in fences(document, "python"):
-            yield from fence_drift(document, fence, script, source, defined, shown)
-        if not shown:
-            yield Finding(path, 1, "no synced fence", f"show {script} in a `python` fence")
+            try:
+                in_fence = nodes(fence.code)
+            except SyntaxError:  # reported by check_fences
+                continue
+            shown |= {node.name for node in in_fence}
+            for node in in_fence:
+                yield from node_drift(document, fence, node, script, [n for n in defined if n.name == node.name])
+        public = public_names(source)
         if not public:
             yield Finding(script, 1, "`__all__` names no reward", "assign a literal list of names to `__all__`")
-        for name in public:
-            if name not in {node.name for node in defined}:
-                yield Finding(script, 1, f"`__all__` names `{name}`, which is not defined", "define it or delete it")
-            elif shown and name not in shown:
-                what = f"public `{name}` of {script} appears in no synced fence"
-                yield Finding(path, 1, what, f"show `{name}` in a `python` fence")
+        hidden = [f"`{name}`" for name in public if name not in shown]
+        if hidden:
+            what = f"no synced fence shows {', '.join(hidden)} of {script}"
+            yield Finding(path, 1, what, "show each name of `__all__` in a `python` fence")
 
 
-def fence_drift(
-    document: Document, fence: Fence, script: str, source: str, defined: list[Node], shown: set[str]
-) -> Iterator[Finding]:
-    """Differences between one fence and its script; adds the names the fence defines to `shown`."""
-    try:
-        in_fence = nodes(fence.code)
-    except SyntaxError:  # reported by check_fences
-        return
-    shown |= {node.name for node in in_fence}
-    for node in in_fence:
-        line, same = fence.line + node.start, [other for other in defined if other.name == node.name]
-        if not same:
-            fix = "use the script's name for it, or make the fence `python example`"
-            yield Finding(document.path, line, f"`{node.name}` is not at the top level of {script}", fix)
-        elif not any(node.lines == other.lines for other in same):
-            place, fix = f"{script}:{same[0].start}", f"edit {script}, then run `pytest --fix`"
-            edit = fence_edit(document, fence, node, same)
-            if edit is None:
-                fix = f"copy the script's text by hand ({fence.markup} in it, or several nodes of that name)"
-            diff = diff_of(node.lines, same[0].lines, f"{document.path}:{line}", place)
-            yield Finding(document.path, line, f"`{node.name}` differs from {place}", fix, diff, edit)
-    in_a_node = {number for node in in_fence for number in range(node.start, node.end + 1)}
-    for number, text in enumerate(fence.code.split("\n"), 1):
-        if text.lstrip().startswith("#") and number not in in_a_node and text not in source.split("\n"):
-            what, fix = f"comment `{text.strip()}` is not in {script}", "move it to the text around the fence"
-            yield Finding(document.path, fence.line + number, what, fix)
+def node_drift(document: Document, fence: Fence, node: Node, script: str, same: list[Node]) -> Iterator[Finding]:
+    """The difference between one node of a fence and the script's nodes of its name."""
+    line = fence.line + node.start
+    if not same:
+        repair = "use the script's name for it, or make the fence `python example`"
+        yield Finding(document.path, line, f"`{node.name}` is not at the top level of {script}", repair)
+    elif all(node.lines != other.lines for other in same):
+        want, place = same[0].lines, f"{script}:{same[0].start}"
+        edit, repair = None, "copy the script's text by hand: a line closes the fence, or several nodes have the name"
+        if len(same) == 1 and not any(text.strip().startswith(fence.markup) for text in want):
+            marks = document.lines[line - 1].removesuffix(node.lines[0])  # of the list or quote around
+            edit = (line, fence.line + node.end, [(marks + text).rstrip() for text in want])
+            repair = f"edit {script}, then run `pytest --fix`"
+        diff = diff_of(node.lines, want, f"{document.path}:{line}", place)
+        yield Finding(document.path, line, f"`{node.name}` differs from {place}", repair, diff, edit)
 
 
-def fence_edit(document: Document, fence: Fence, node: Node, same: list[Node]) -> Edit | None:
-    """Put the script's text in place of a node, behind the marks of the list or quote around; None when unsure."""
-    first = next(number for number, text in enumerate(fence.code.split("\n")) if text.strip())
-    raw, text = document.lines[fence.line + first], fence.code.split("\n")[first]
-    unsafe = any(line.strip().startswith(fence.markup) for line in same[0].lines)  # would close the fence
-    if len(same) > 1 or unsafe or not raw.endswith(text):
-        return None
-    prefix = raw.removesuffix(text)
-    lines = [prefix + line if line else prefix.rstrip() for line in same[0].lines]
-    return Edit(fence.line + node.start, fence.line + node.end, lines)
-
-
-# ---- running what is shown
-
-
-def assembled_source(document: Document) -> str:
+def shown_source(document: Document) -> str:
     """The synced fences of a document, each line of code at its line number in the document."""
     lines: list[str] = []
     for fence in fences(document, "python"):
@@ -355,135 +251,82 @@ def assembled_source(document: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
-def assemble(path: str | Path, root: Path = ROOT, name: str = "") -> types.ModuleType:
-    """Run the synced fences of a document, and nothing else, in a new module registered in `sys.modules`.
-
-    Tracebacks and `inspect.getsource` show the document, because the code keeps its line numbers.
-    """
-    document = read(root, (root / path).relative_to(root).as_posix())
-    module = types.ModuleType(name or "assembled_" + re.sub(r"\W", "_", Path(path).stem))
+def assemble(root: Path, path: str) -> types.ModuleType:
+    """Run the synced fences of a document, and nothing else, in a new module."""
+    module = types.ModuleType(f"shown_{len(sys.modules)}")
     module.__file__ = str(root / path)
     sys.modules[module.__name__] = module  # pickle and dataclasses look a class's module up there
-    execute(assembled_source(document), module)
+    exec(compile(shown_source(read(root, path)), module.__file__, "exec", dont_inherit=True), vars(module))
     return module
 
 
-def execute(source: str, module: types.ModuleType) -> None:
-    exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__)
-
-
-@rule
 def check_assembled(root: Path) -> Iterator[Finding]:
     """Synced fences run by themselves and define every name they use; then the document's examples pass, in order."""
     for document in documents(root):
-        examples = fences(document, "python example")
-        if document.path not in DOCUMENTS and not examples:
-            continue
-        line, what, fix = 1, "synced fences do not run alone", "show what they need above them"
+        line, what = 1, "synced fences do not run alone"
         try:
-            module = assemble(document.path, root, "examples_" + re.sub(r"\W", "_", document.path))
-            missing = list(undefined_names(document, vars(module)))
+            module = assemble(root, document.path)
+            missing = list(undefined_names(document))
             yield from missing
-            for fence in examples if not missing else ():
-                line, what, fix = fence.line, "example fails", "correct the example, or the script it shows"
-                execute("\n" * fence.line + fence.code, module)
+            for fence in fences(document, "python example") if not missing else ():
+                line, what = fence.line, "example fails"
+                code = compile("\n" * fence.line + fence.code, module.__file__, "exec", dont_inherit=True)
+                exec(code, vars(module))
         except (Exception, SystemExit) as error:
             frames = reversed(traceback.extract_tb(error.__traceback__))
             line = next((frame.lineno for frame in frames if frame.filename == str(root / document.path)), line)
-            yield Finding(document.path, line, f"{what}: {type(error).__name__}: {error}".rstrip(": "), fix)
+            what += f": {type(error).__name__}: {error}"
+            yield Finding(document.path, line, what, "correct the code, or show what it needs above it")
 
 
-def undefined_names(document: Document, defined: dict[str, object]) -> Iterator[Finding]:
+def undefined_names(document: Document) -> Iterator[Finding]:
     """Names that shown functions use and no fence defines: helpers the reader would miss."""
-    for owner in symtable.symtable(assembled_source(document), document.path, "exec").get_children():
-        tables, used = [owner], set()
-        while tables:
-            table = tables.pop()
-            tables += table.get_children()
-            used |= {name.get_name() for name in table.get_symbols() if name.is_global() and name.is_referenced()}
-        for name in sorted(used - set(defined) - set(dir(builtins))):
-            what = f"`{owner.get_name()}` uses `{name}`, which no synced fence shows"
-            yield Finding(document.path, owner.get_lineno(), what, f"show `{name}` too")
+    module = symtable.symtable(shown_source(document), document.path, "exec")
+    defined = {*dir(builtins), "__name__", "__file__"}
+    defined |= {symbol.get_name() for symbol in module.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    tables = module.get_children()
+    for table in tables:
+        tables += table.get_children()
+        used = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+        for name in sorted(used - defined):
+            what = f"`{table.get_name()}` uses `{name}`, which no synced fence shows"
+            yield Finding(document.path, table.get_lineno(), what, f"show `{name}` too")
+
+
+# ---- generated blocks and the mirror
 
 
 def run(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of ours, without colour and with a fixed width."""
-    environment = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
-    environment |= {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+    """Run a Python script without colour and with a fixed width."""
+    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
     options = {"cwd": root, "env": environment, "capture_output": True, "encoding": "utf-8"}
-    try:
-        return subprocess.run([sys.executable, *words], **options, timeout=COMMAND_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(words, 1, "", f"no answer within {COMMAND_TIMEOUT} s")
+    return subprocess.run([sys.executable, *words], **options, timeout=COMMAND_TIMEOUT)
 
 
-# ---- generated blocks
-
-
-@rule
 def check_generated(root: Path) -> Iterator[Finding]:
     """What stands between `<!-- generated: COMMAND -->` and `<!-- /generated -->` is what the command prints."""
     for document in documents(root):
-        markers = generated_markers(document)
-        problem = marker_problem(markers)
-        if problem:
-            yield Finding(document.path, *problem)
-            continue
-        for (start, opening, _), (end, _, _) in zip(markers[::2], markers[1::2], strict=True):
-            command = GENERATED.fullmatch(opening)[1]
-            what, fix, want = generated_text(root, command)
-            have = "\n".join(document.lines[start : end - 1]).strip("\n").split("\n")
-            if what:
-                yield Finding(document.path, start, f"`{command}` {what}", fix)
-            elif have != want:
-                diff = diff_of(have, want, f"{document.path}:{start + 1}", command)
-                what, edit = "generated block differs from its command", Edit(start + 1, end - 1, ["", *want, ""])
-                yield Finding(document.path, start, what, "run `pytest --fix`", diff, edit)
+        markers = [(n, text) for n, text in unfenced_lines(document) if re.match(r"\s*<!--\s*/?generated", text)]
+        for (start, opening), (end, closing) in itertools.zip_longest(markers[::2], markers[1::2], fillvalue=(0, "")):
+            command = GENERATED.fullmatch(opening)
+            if not command or closing != GENERATED_END:
+                repair = f"write `<!-- generated: python scripts/NAME.py … -->`, the block, `{GENERATED_END}`"
+                yield Finding(document.path, start, "generated block is not opened and closed as it must", repair)
+                break
+            yield from block_drift(root, document, start, end, command[1])
 
 
-def generated_markers(document: Document) -> list[tuple[int, str, bool]]:
-    """Line, text, and whether it stands alone outside lists and quotes, of each marker."""
-    markers = []
-    for token in document.tokens:
-        for part in [token, *(token.children or [])]:
-            text = part.content.strip()
-            if part.type in ("html_block", "html_inline") and re.search(r"<!--\s*/?generated", text):
-                known = text == GENERATED_END or GENERATED.fullmatch(text) is not None
-                markers.append((token.map[0] + 1, text, part is token and not token.level and known))
-    return markers
-
-
-def marker_problem(markers: list[tuple[int, str, bool]]) -> tuple[int, str, str] | None:
-    for position, (line, text, alone) in enumerate(markers):
-        if not alone:
-            fix = "write it as documented, on its own line, outside lists and quotes"
-            return line, "marker of a generated block is not alone on its line", fix
-        if position % 2 and text != GENERATED_END:
-            return line, "generated block inside another", f"close the one above with {GENERATED_END}"
-        if not position % 2 and text == GENERATED_END:
-            return line, "end of a generated block that was not opened", "delete it, or open the block"
-    return (markers[-1][0], "generated block is never closed", f"write {GENERATED_END}") if len(markers) % 2 else None
-
-
-def generated_text(root: Path, command: str) -> tuple[str, str, list[str]]:
-    """What is wrong with a command, how to repair it, and the lines it prints."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = []
-    if words[:1] != ["python"] or not re.fullmatch(r"scripts/\w+\.py", "".join(words[1:2])):
-        return "is refused", "use `python scripts/NAME.py …`", []
-    result = run(root, *words[1:])
-    if result.returncode:
-        return f"failed: {result.stderr.strip()[-500:]}", "repair the command or the script", []
-    if not result.stdout.strip():
-        return "printed nothing", "print the table on stdout", []
-    if "<!--" in result.stdout:
-        return "printed an HTML comment, which could end the block", "print markdown without comments", []
-    return "", "", result.stdout.strip("\n").split("\n")
-
-
-# ---- mirror
+def block_drift(root: Path, document: Document, start: int, end: int, command: str) -> Iterator[Finding]:
+    result = run(root, *shlex.split(command)[1:])
+    have = "\n".join(document.lines[start : end - 1]).strip("\n").split("\n")
+    want = result.stdout.strip("\n").split("\n")
+    if result.returncode or want == [""]:
+        what = f"`{command}` failed or printed nothing: {result.stderr.strip()[-500:]}"
+        yield Finding(document.path, start, what, "repair the command or the script")
+    elif have != want:
+        diff = diff_of(have, want, f"{document.path}:{start + 1}", command)
+        what, edit = "generated block differs from its command", (start + 1, end - 1, ["", *want, ""])
+        yield Finding(document.path, start, what, "run `pytest --fix`", diff, edit)
 
 
 def files_below(folder: Path) -> set[str]:
@@ -492,14 +335,15 @@ def files_below(folder: Path) -> set[str]:
 
 
 def mirror_differences(root: Path) -> Iterator[tuple[str, str, str]]:
-    """Source, copy, and "missing", "extra" or "different"; a folder without files is left alone."""
-    pairs = [MANIFEST] if (root / MANIFEST[0]).is_file() else []
+    """Source, copy, and "a symbolic link", "extra", "missing" or "different"."""
+    pairs = [MANIFEST]
     for top in MIRRORED:
-        names = files_below(root / top)
-        names |= files_below(root / SKILL / top) if names else set()
-        pairs += [(f"{top}/{name}", f"{SKILL}/{top}/{name}") for name in sorted(names)]
+        names = sorted(files_below(root / top) | files_below(root / SKILL / top))
+        pairs += [(f"{top}/{name}", f"{SKILL}/{top}/{name}") for name in names]
     for source, copy in pairs:
-        if not (root / source).is_file():
+        if (root / copy).exists() and (root / copy).resolve() != root.resolve() / copy:
+            yield source, copy, "a symbolic link"  # packagers drop it
+        elif not (root / source).is_file():
             yield source, copy, "extra"
         elif not (root / copy).is_file():
             yield source, copy, "missing"
@@ -507,139 +351,88 @@ def mirror_differences(root: Path) -> Iterator[tuple[str, str, str]]:
             yield source, copy, "different"
 
 
-def symbolic_links(root: Path) -> list[Path]:
-    tops = [root / top for top in (*MIRRORED, *MANIFEST, "skills", ".claude-plugin")]
-    below = [path for top in tops if not top.is_symlink() for path in top.rglob("*")]
-    return sorted({path for path in (*tops, *below) if path.is_symlink()})
-
-
-@rule
 def check_mirror(root: Path) -> Iterator[Finding]:
-    """The skill folder and .claude-plugin/ hold byte copies of the sources, as regular files."""
-    for path in symbolic_links(root):
-        fix = "make it a regular file: packagers drop symbolic links"
-        yield Finding(path.relative_to(root).as_posix(), 1, "symbolic link", fix)
-    for source in (*MIRRORED, MANIFEST[0]):
-        if not files_below(root / source) and not (root / source).is_file():
-            yield Finding(source, 1, "no file to mirror", f"restore {source}")
+    """The skill folder and .claude-plugin/ hold byte copies, as regular files."""
+    for top in MIRRORED:
+        if not files_below(root / top):
+            yield Finding(top, 1, "no file to mirror", f"restore {top}/")
     for source, copy, state in mirror_differences(root):
         diff = ""
         if state == "different":
-            have, want = ((root / path).read_text(encoding="utf-8", errors="replace") for path in (copy, source))
-            diff = diff_of(have.split("\n"), want.split("\n"), copy, source)
-        yield Finding(copy, 1, f"{state}: not a byte copy of {source}", f"edit {source}, then run `pytest --fix`", diff)
+            have, want = ((root / path).read_text(encoding="utf-8").split("\n") for path in (copy, source))
+            diff = diff_of(have, want, copy, source)
+        repair = f"edit {source}, then run `pytest --fix` (a link: delete it first)"
+        yield Finding(copy, 1, f"{state}: not a byte copy of {source}", repair, diff)
 
 
-def fix_mirror(root: Path) -> list[str]:
-    changes = []
-    if symbolic_links(root):  # removing an extra through a link would remove the source
-        return changes
-    for source, copy, state in list(mirror_differences(root)):
+def fix_mirror(root: Path) -> Iterator[str]:
+    for source, copy, state in mirror_differences(root):
         if state == "extra":
             (root / copy).unlink()
-            changes.append(f"{copy}:1 removed: there is no {source}")
-        else:
+            yield f"{copy}:1 removed: there is no {source}"
+        elif state in ("missing", "different"):
             (root / copy).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / source, root / copy)
-            changes.append(f"{copy}:1 copied from {source}")
-    return changes
+            yield f"{copy}:1 copied from {source}"
 
 
-# ---- links
+# ---- links, names, shell lines
 
 
 def anchors(document: Document) -> set[str]:
     """GitHub's anchors of the headings."""
-    found: set[str] = set()
-    for heading, token in zip(document.tokens, document.tokens[1:], strict=False):
-        if heading.type == "heading_open":
-            text = "".join(child.content for child in token.children if child.type in ("text", "code_inline"))
-            slug = base = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
-            repeated = 0
-            while slug in found:
-                repeated += 1
-                slug = f"{base}-{repeated}"
-            found.add(slug)
+    found, seen = set(), Counter()
+    for opening, heading in itertools.pairwise(document.tokens):
+        if opening.type == "heading_open":
+            text = "".join(child.content for child in heading.children if child.type in ("text", "code_inline"))
+            slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+            found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+            seen[slug] += 1
     return found
 
 
-@rule
 def check_links(root: Path) -> Iterator[Finding]:
     """Links and anchors resolve; those of mirrored documents from both places."""
-    for document in documents(root, "CHANGELOG.md"):
-        for line, token, _ in inline_tokens(document):
-            target = token.attrs.get({"link_open": "href", "image": "src"}.get(token.type, ""))
-            problem = None if target is None else link_problem(root, document.path, str(target))
+    for document in documents(root):
+        places = [SKILL] if document.path.startswith(SKILL) else [""]
+        if document.path.startswith(MIRRORED):
+            places.append(SKILL)
+        for (line, token), place in itertools.product(inline_tokens(document), places):
+            target = token.attrs.get("href") or token.attrs.get("src")
+            problem = target and link_problem(root / place, document.path.removeprefix(f"{SKILL}/"), target)
             if problem:
-                yield Finding(document.path, line, f"link `{target}`: {problem}", "correct the link or what it names")
+                what = f"link `{target}`: {problem} {place or 'the repository'}"
+                yield Finding(document.path, line, what, "correct the link or what it names")
     for name in sorted(files_below(root / "scripts")):
-        lines = (root / "scripts" / name).read_text(encoding="utf-8", errors="replace").split("\n")
-        for number, line in enumerate(lines, 1):
-            if "../SKILL.md" in line:
-                fix = "say it here: that path exists in only one of the script's two places"
-                yield Finding(f"scripts/{name}", number, "mirrored script names ../SKILL.md", fix)
+        for line, text in enumerate((root / "scripts" / name).read_text(encoding="utf-8").split("\n"), 1):
+            if "../SKILL.md" in text:
+                what = "names ../SKILL.md, which is in only one of the script's two places"
+                yield Finding(f"scripts/{name}", line, what, "say it here")
 
 
-def link_problem(root: Path, path: str, target: str) -> str | None:
+def link_problem(home: Path, path: str, target: str) -> str | None:
     parts = urlsplit(target)
-    if parts.scheme in ("http", "https"):
-        known = re.fullmatch(r"(localhost|([\w-]+\.)+[a-z]{2,})(:\d+)?", parts.netloc, re.IGNORECASE)
-        return None if known else "the address has no valid host"
-    if parts.scheme or parts.netloc or target.startswith("/"):
-        return None if parts.scheme == "mailto" else "neither relative nor http(s)"
-    in_skill = path.startswith(SKILL)
-    path = path.removeprefix(f"{SKILL}/")
-    for place in [SKILL] if in_skill else ["", SKILL] if path.startswith(MIRRORED) else [""]:
-        goal = os.path.normpath(Path(path).parent / unquote(parts.path)) if parts.path else path
-        file, where = root / place / goal, f"in {place or 'the repository'}"
-        if goal.startswith(".."):
-            return f"leaves the folder {place or 'of the repository'}"
-        if not file.exists():
-            return f"no such file {where}"
-        if parts.fragment and not (file.suffix == ".md" and unquote(parts.fragment) in anchors(read(root, str(file)))):
-            return f"no such heading {where}"
+    if parts.scheme:
+        return None
+    goal = Path(os.path.normpath((home / path).parent / unquote(parts.path))) if parts.path else home / path
+    if not goal.is_relative_to(home):
+        return "leaves"
+    if not goal.exists():
+        return "no such file in"
+    if parts.fragment and (goal.suffix != ".md" or unquote(parts.fragment) not in anchors(read(home, str(goal)))):
+        return "no such heading in"
     return None
 
 
-# ---- model names
-
-
-@rule
 def check_names(root: Path) -> Iterator[Finding]:
     """The prose of the skill and its references names no base model."""
-    for document in documents(root):
-        for line, text, where in prose(document) if document.path not in ("README.md", "AGENTS.md") else ():
-            for match in MODEL_NAMES.finditer(text):
-                if not any(name_is_allowed(text, match, where, *entry) for entry in ALLOWED_NAMES):
-                    what, fix = f"names the base model `{match[0]}`", "give the size class and link the source"
-                    yield Finding(document.path, line, what, fix)
-                    break
+    for path in (f"{SKILL}/SKILL.md", *reference_paths(root)):
+        for line, text in unfenced_lines(read(root, path)):
+            match = MODEL_NAMES.search(ALLOWED_NAMES.sub("", text))
+            if match:
+                yield Finding(path, line, f"names the base model `{match[0]}`", "give the size class, link the source")
 
 
-def prose(document: Document) -> Iterator[tuple[int, str, str]]:
-    """Line, text and kind ("code", "link" or "text"), without addresses, fenced code and HTML comments."""
-    for token in document.tokens:
-        if token.type in ("front_matter", "code_block", "html_block") and not token.content.startswith("<!--"):
-            first = token.map[0] + (2 if token.type == "front_matter" else 1)
-            for line, text in enumerate(token.content.split("\n"), first):
-                yield line, re.sub(r"https?://\S+", "", text), "text"
-    for line, token, address in inline_tokens(document):
-        if token.type in ("text", "code_inline", "image"):
-            linked = "link" if address.startswith(("http://", "https://")) else "text"
-            where = "code" if token.type == "code_inline" else linked
-            yield line, re.sub(r"https?://\S+", "", token.content), where
-
-
-def name_is_allowed(text: str, match: re.Match[str], where: str, place: str, pattern: str, reason: str) -> bool:
-    if place == "code":
-        return where == "code" and re.fullmatch(pattern, text) is not None
-    return place in (where, "any") and re.compile(pattern).match(text, match.start()) is not None
-
-
-# ---- shell lines
-
-
-@rule
 def check_shell(root: Path) -> Iterator[Finding]:
     """Shell lines that call our scripts or make use scripts, subcommands, flags and targets that exist."""
     for document in documents(root):
@@ -647,106 +440,83 @@ def check_shell(root: Path) -> Iterator[Finding]:
             try:
                 problems = [problem for words in simple_commands(text) for problem in call_problems(root, words)]
             except ValueError as error:
-                problems = [f"`{text}` cannot be read: {error}"] if "scripts/" in text else []
+                problems = [f"`{text}` cannot be read: {error}"]
             for what in problems:
                 yield Finding(document.path, line, what, "correct the line, or the script")
 
 
 def shell_lines(document: Document) -> Iterator[tuple[int, str]]:
-    """Lines of shell fences, continuations joined; and inline code."""
-    for fence in fences(document):
-        start, pending = 0, ""
-        for number, text in enumerate(fence.code.split("\n") if fence.language in SHELLS else (), fence.line + 1):
-            if fence.language == "console" and not pending and not text.startswith("$ "):
-                continue  # output
-            start = start if pending else number
-            pending += text.strip().removeprefix("$ ").removesuffix("\\")
-            if not text.endswith("\\"):
-                yield start, pending
-                pending = ""
-    for line, token, _ in inline_tokens(document):
-        if token.type == "code_inline":
-            yield line, token.content
+    """Lines of shell fences, continuations joined, and code marks, as far as they may call ours."""
+    lines = [(line, token.content) for line, token in inline_tokens(document) if token.type == "code_inline"]
+    for fence in fences(document, "bash", "sh", "console"):
+        for match in re.finditer(r"(?:.*\\\n)*.+", fence.code):
+            line = fence.line + 1 + fence.code[: match.start()].count("\n")
+            lines.append((line, match[0].replace("\\\n", " ").removeprefix("$ ")))
+    return ((line, text) for line, text in lines if re.search(r"\bmake |scripts/\w+\.py", text))
 
 
-def simple_commands(text: str) -> Iterator[list[str]]:
-    """Split a line at `|`, `&&`, `;`, … into the words of each command, without leading `NAME=value`."""
+def simple_commands(text: str) -> list[list[str]]:
+    """Split a line at `|`, `&&`, `;`, … into the words of each command."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    words: list[str] = []
-    for word in lexer:
-        if word.startswith("#"):
-            break
-        if set(word) <= set("();<>|&"):
-            yield words
-            words = []
-        elif words or not re.match(r"\w+=", word):
-            words.append(word)
-    yield words
+    lexer.whitespace_split = True
+    groups = itertools.groupby(lexer, lambda word: set(word) <= set("();<>|&"))
+    return [list(words) for is_separator, words in groups if not is_separator]
 
 
-def call_problems(root: Path, words: list[str]) -> list[str]:
+def call_problems(root: Path, words: list[str]) -> Iterator[str]:
+    words = list(itertools.dropwhile(re.compile(r"\w+=").match, words))
     if words[:1] == ["make"]:
-        makefile = (root / "Makefile").read_text(encoding="utf-8") if (root / "Makefile").is_file() else ""
-        rules = re.findall(r"^([\w.-][\w. -]*?)\s*:(?!=)", makefile, re.MULTILINE)
-        asked = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-        return [
-            f"`make {word}`: no such target in the Makefile" for word in asked if word not in " ".join(rules).split()
-        ]
+        rules = re.findall(r"^([\w .-]+):(?!=)", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        for word in words[1:]:
+            if not re.search(r"^-|=", word) and word not in " ".join(rules).split():
+                yield f"`make {word}`: no such target in the Makefile"
     for position, word in enumerate(words):
         script = re.fullmatch(r"(?:.*/)?(scripts/\w+\.py)", word)
         if script and words[0] in ("python", "python3", "uv") and "-m" not in words[:position]:
-            return script_problems(root, script[1], words[position + 1 :])
-    return []
+            yield from script_problems(root, script[1], words[position + 1 :])
 
 
-def script_problems(root: Path, script: str, arguments: list[str]) -> list[str]:
-    if not (root / script).is_file():
-        return [f"`{script}` does not exist"]
-    problems, (known, subcommands) = [], help_of(root, script)
+def script_problems(root: Path, script: str, arguments: list[str]) -> Iterator[str]:
+    known, subcommands = help_of(root, script)
     if not known:
-        return [f"`python {script} --help` fails or lists nothing"]
-    positional = [word for word in arguments if not word.startswith("-")] if subcommands else []
-    subcommand = next((word for word in positional if word in subcommands), None)
+        yield f"`{script}` is missing, or its `--help` fails"
+        return
+    subcommand = next((word for word in arguments if word in subcommands), None)
+    positional = [word for word in arguments if not word.startswith("-")]
     if subcommand:
         known = known | help_of(root, script, subcommand)[0]
-    elif positional:
-        problems.append(f"`{script}` has no subcommand `{positional[0]}`")
-    flags = [word.split("=")[0] for word in arguments if re.match(r"--?[A-Za-z]", word)]
-    return problems + [f"`{script}` has no flag `{flag}`" for flag in flags if flag not in known]
+    elif subcommands and positional:
+        yield f"`{script}` has no subcommand `{positional[0]}`"
+    for word in arguments:
+        if re.match(r"--?[A-Za-z]", word) and word.split("=")[0] not in known:
+            yield f"`{script}` has no flag `{word}`"
 
 
 @cache
 def help_of(root: Path, script: str, *subcommand: str) -> tuple[set[str], list[str]]:
-    """Flags and subcommands that argparse's `--help` lists."""
-    result = run(root, script, *subcommand, "--help")
-    if result.returncode:
-        return set(), []
-    usage = " ".join(result.stdout.split("\n\n")[0].split())
-    options = [line.strip() for line in result.stdout.split("\n") if line.lstrip().startswith("-")]
-    options = [re.split(r"\s{2,}", line)[0] for line in options]
-    subcommands = re.search(r"\{([^}]+)\} \.\.\.", usage)
-    flags = re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", " ".join([usage, *options]))
-    return set(flags), subcommands[1].split(",") if subcommands else []
+    """Flags and subcommands that argparse's `--help` lists; none when it fails."""
+    text = run(root, script, *subcommand, "--help").stdout
+    options = " ".join(re.findall(r"^ +(-.*?)(?:  |$)", text, re.MULTILINE))
+    subcommands = re.search(r"\{([^{}]+)\} \.\.\.", " ".join(text.split()))
+    flags = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", options))
+    return flags, subcommands[1].split(",") if subcommands else []
 
 
-# ---- stamp
+# ---- stamps and repairs
 
 
-def stamp_lines(lines: list[str]) -> dict[str | int, int]:
-    """Where (from 0) the lines of the stamp stand."""
-    found = {}
-    for at, line in enumerate(lines[:10]):
-        if STAMP_HASH.fullmatch(line):
-            found.setdefault("hash", at)
-        elif at < 2 and line.startswith(("Last verified:", "Verified against:")[at]):
-            found[at] = at
-    return found
+def read_stamp(lines: list[str]) -> tuple[date, dict[str, str], str]:
+    """Date, versions by distribution, and hash; ValueError says what is wrong."""
+    found = [pattern.fullmatch(line) for pattern, line in zip(STAMP.values(), [*lines, "", ""])]
+    if not all(found):
+        wrong = found.index(None)
+        raise ValueError(f"line {wrong + 1} is not `{list(STAMP)[wrong]}`")
+    versions = dict(pair.split(" ") for pair in found[1][1].split(", "))
+    return date.fromisoformat(found[0][1]), versions, found[2][1]
 
 
 def body_hash(lines: list[str]) -> str:
-    at_stamp = stamp_lines(lines).values()
-    return sha256("\n".join(line for at, line in enumerate(lines) if at not in at_stamp).encode()).hexdigest()[:12]
+    return sha256("\n".join(lines[len(STAMP) :]).encode()).hexdigest()[:12]
 
 
 def today() -> date:
@@ -755,12 +525,11 @@ def today() -> date:
 
 def installed(distribution: str) -> str:
     try:
-        return importlib.metadata.version(distribution)
+        return importlib.metadata.version(distribution).split("+")[0]  # a build tag is no other version
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
 
 
-@rule
 def check_stamps(root: Path) -> Iterator[Finding]:
     """Each reference carries a valid stamp of its present body; an old one, or one of other versions, is a warning."""
     for path in reference_paths(root):
@@ -771,53 +540,42 @@ def check_stamps(root: Path) -> Iterator[Finding]:
 def stamp_problems(lines: list[str]) -> Iterator[tuple[int, str, bool]]:
     """Line, what is wrong, and whether it is only a warning."""
     try:
-        age = (today() - date.fromisoformat(STAMP_DATE.fullmatch(lines[0])[1])).days
-    except (TypeError, ValueError):
-        yield 1, "line 1 is not `Last verified: YYYY-MM-DD`", False
-    else:
-        if age < 0:
-            yield 1, "verified in the future", False
-        if age > MAX_STAMP_AGE:
-            yield 1, f"verified {age} days ago, more than {MAX_STAMP_AGE}", True
-    versions = STAMP_VERSIONS.fullmatch("".join(lines[1:2]))
-    if not versions:
-        yield 2, "line 2 is not `Verified against: trl X.Y.Z, transformers X.Y.Z, …`", False
-    for name, version in (pair.split(" ") for pair in (versions[1].split(", ") if versions else ())):
+        verified, versions, body = read_stamp(lines)
+    except ValueError as error:
+        yield 1, f"bad stamp: {error}", False
+        return
+    age = (today() - verified).days
+    if age < 0:
+        yield 1, "verified in the future", False
+    if age > MAX_STAMP_AGE:
+        yield 1, f"verified {age} days ago, more than {MAX_STAMP_AGE}", True
+    for name, version in versions.items():
         if installed(name) != version:
             yield 2, f"verified against {name} {version}; here it is {installed(name)}", True
-    at = stamp_lines(lines).get("hash")
-    if at is None:
-        yield 3, "no `<!-- body-sha256: … -->` in the first 10 lines", False
-    elif STAMP_HASH.fullmatch(lines[at])[1] != body_hash(lines):
-        yield at + 1, "the body changed since it was verified", False
+    if body != body_hash(lines):
+        yield 3, "the body changed since it was verified", False
 
 
 def stamp(root: Path) -> list[str]:
     """Renew every reference's stamp; say so, and list the claims no test vouches for.
 
-    Call it only after a session that passed, as `pytest --stamp` does. Raises ValueError, and writes nothing, when
-    line 2 of a document cannot be renewed.
+    Call it only after a session that passed, as `pytest --stamp` does. Raises ValueError, having written nothing.
     """
     new, said, claims = {}, [], []
     for path in reference_paths(root):
         lines = read(root, path).lines
-        at, versions = stamp_lines(lines), STAMP_VERSIONS.fullmatch("".join(lines[1:2]))
-        names = [pair.split(" ")[0] for pair in (versions[1] if versions else FIRST_STAMP).split(", ")]
-        against = ", ".join(f"{name} {installed(name)}" for name in names)
-        if (1 in at and not versions) or "not installed" in against:
-            raise ValueError(f"{path}:2: {against if versions else lines[1]}")
-        mark = f"<!-- body-sha256: {body_hash(lines)} -->"
-        body = [mark if here == at.get("hash") else line for here, line in enumerate(lines) if at.get(here) is None]
-        head = [f"Last verified: {today()}", f"Verified against: {against}", *([] if "hash" in at else [mark])]
-        new[path] = head + body
+        against = ", ".join(f"{name} {installed(name)}" for name in read_stamp(lines)[1])
+        if "not installed" in against:
+            raise ValueError(f"{path}:2: {against}")
+        head = [f"Last verified: {today()}", f"Verified against: {against}"]
+        new[path] = [*head, f"<!-- body-sha256: {body_hash(lines)} -->", *lines[len(STAMP) :]]
         said.append(f"stamped {path}: {today()}, {against}")
-        for number, line in enumerate(new[path], 1):
-            if re.search(r"retrieved \d{4}-\d{2}-\d{2}", line):
+        for number, line in enumerate(lines, 1):
+            if re.search(r"retrieved \d{4}-\d\d-\d\d", line):
                 claims.append(f"{path}:{number}: {line.strip()}")
     for path, lines in new.items():
         (root / path).write_text("\n".join(lines), encoding="utf-8", newline="\n")
-    fix_mirror(root)
-    return [*said, f"hand-sourced claims that this does not vouch for: {len(claims)}", *claims]
+    return [*said, *fix_mirror(root), f"hand-sourced claims that this does not vouch for: {len(claims)}", *claims]
 
 
 def fix(root: Path) -> list[str]:
@@ -825,13 +583,9 @@ def fix(root: Path) -> list[str]:
     changes = []
     for check in (check_synced, check_generated):
         findings = [finding for finding in check(root) if finding.edit]
-        for path in sorted({finding.path for finding in findings}):
-            lines, above = (root / path).read_text(encoding="utf-8").split("\n"), sys.maxsize
-            here = [finding for finding in findings if finding.path == path]
-            for finding in sorted(here, key=lambda finding: finding.line, reverse=True):  # the last first
-                if finding.edit.end < above:  # two nodes on one line cannot both be replaced
-                    above = finding.edit.start
-                    lines[above - 1 : finding.edit.end] = finding.edit.lines
-                    changes.append(f"{path}:{finding.line} {finding.what}")
-            (root / path).write_text("\n".join(lines), encoding="utf-8", newline="\n")
-    return [f"fixed {change}" for change in changes + fix_mirror(root)]
+        for finding in sorted(findings, key=lambda finding: finding.line, reverse=True):  # the last line first
+            lines, (first, last, new) = read(root, finding.path).lines, finding.edit
+            lines[first - 1 : last] = new
+            (root / finding.path).write_text("\n".join(lines), encoding="utf-8", newline="\n")
+            changes.append(f"{finding.path}:{finding.line} {finding.what}")
+    return [f"fixed {change}" for change in [*changes, *fix_mirror(root)]]

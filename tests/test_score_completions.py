@@ -226,3 +226,15 @@ def test_the_example_holds_what_the_readme_says():
     assert len(result["rows"]) == 96 and result["total"]["groups"] == 12
     assert result["labels"]["labelled"] == 96 and result["labels"]["kinds"] == ["agent"]
     assert result["disagreements"], "an example without a disagreement teaches nothing"
+
+
+def test_the_readme_quotes_real_output():
+    """Every table line of the README's first output block is a line the command prints today."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").split("```text\n")[1].split("```")[0].splitlines()
+    command = readme[0].removeprefix("$ python ")
+    assert command.startswith("scripts/rewards.py score examples/completions.jsonl")
+    env = {**os.environ, "COLUMNS": "110"}
+    done = subprocess.run([sys.executable, *command.split()], cwd=ROOT, env=env, capture_output=True, text=True)
+    printed = {line.rstrip() for line in (done.stdout + done.stderr).splitlines()}
+    quoted = [line for line in readme if line.startswith(("\u2502", "note:")) and line != "\u2502 \u2026"]
+    assert len(quoted) > 15 and not [line for line in quoted if line not in printed]

@@ -687,8 +687,8 @@ def test_execution_reward(
         test_code (`list[str]` or `str`): pytest source that imports from `candidate`.
         sandbox_cmd (`list[str]`): command prefix that isolates, with python3 and pytest inside and standard input
             passed on. TRL never passes it, so bind it: `functools.partial(test_execution_reward, sandbox_cmd=[...])`.
-            For example `["docker", "run", "--rm", "-i", "--network=none", "--memory=1g", "--cpus=1",
-            "--pids-limit=128", "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", IMAGE_WITH_PYTEST]`.
+            For example `"docker run --rm -i --network=none --memory=1g --cpus=1 --pids-limit=128 --read-only
+            --tmpfs=/tmp --cap-drop=ALL IMAGE_WITH_PYTEST".split()`.
             If it is empty or None nothing is executed: one warning, and 0.0 for every completion.
         timeout_s (`float`): seconds per completion for its tests, the start of the sandbox not counted.
 

@@ -78,6 +78,8 @@ def read_rows(path: Path) -> list[dict]:
     readers = {".jsonl": read_jsonl, ".parquet": read_parquet}
     if path.suffix not in readers:
         raise UserError(f"{path}: unknown kind of file; choose from {', '.join(readers)}")
+    if not path.is_file():
+        raise UserError(f"{path}: no such file")
     try:
         rows = readers[path.suffix](path)
     except (OSError, UnicodeDecodeError) as error:
