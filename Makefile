@@ -14,8 +14,9 @@ help:
 install: $(VENV)/installed
 
 $(VENV)/installed: requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: Python 3.11 or newer is needed (trl 1.16); make PYTHON=python3.12 names another")'
 	@if command -v uv >/dev/null 2>&1; then \
-	  uv venv --allow-existing $(VENV) && uv pip install --python $(BIN)/python -r requirements-dev.txt; \
+	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && uv pip install --python $(BIN)/python -r requirements-dev.txt; \
 	else \
 	  $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet -r requirements-dev.txt; \
 	fi
@@ -26,7 +27,7 @@ $(VENV)/installed: requirements-dev.txt
 demo: install
 	@$(BIN)/python examples/demo.py
 
-## check: the whole test suite; not covered: GPUs, vLLM (AsyncGRPO end to end), docker
+## check: the whole test suite (not covered: GPUs, vLLM and so AsyncGRPO end to end, docker)
 .PHONY: check
 check: install
 	$(BIN)/ruff check

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # /// script
-# requires-python = ">=3.10"
+# requires-python = ">=3.11"
 # dependencies = ["jsonschema>=4.21", "jsonschema-rs", "rich>=13", "trl==1.16.0", "math-verify"]
 # ///
 """Completions per second of our rewards, beside TRL's own functions and `jsonschema.validate`, in one run.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # /// script
-# requires-python = ">=3.10"
+# requires-python = ">=3.11"
 # dependencies = ["torch>=2.6", "transformers>=5", "tokenizers"]
 # ///
 """Build a model of about 90,000 parameters, with tokenizer and chat template, that GRPO trains on a CPU in seconds.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # /// script
-# requires-python = ">=3.10"
+# requires-python = ">=3.11"
 # dependencies = ["jsonschema>=4.21", "rich>=13", "pyarrow>=15"]
 # ///
 """Reward functions for TRL's GRPOTrainer, and a command that scores sampled completions with them.
@@ -32,6 +32,7 @@ import inspect
 import json
 import logging
 import math
+import numbers
 import os
 import re
 import shutil
@@ -51,6 +52,7 @@ __all__ = [
     "schema_reward",
     "extract_code",
     "test_execution_reward",
+    "make_test_execution_reward",
     "with_length_penalty",
     "make_rubric_judge_reward",
 ]
@@ -87,16 +89,18 @@ def completion_text(completion) -> str:
         raise TypeError(f"a completion must be a string or a list of chat messages, got {completion!r:.80}")
     for message in reversed(completion):
         if message.get("role", "assistant") == "assistant":
-            content = message.get("content")
+            content = message.get("content") or ""
             if isinstance(content, (list, tuple)):
-                return "".join(part.get("text") or "" for part in content if isinstance(part, dict))
-            return content or ""
+                content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
+            if not isinstance(content, str):
+                raise TypeError(f"the content of a message must be text or a list of parts, got {content!r:.80}")
+            return content
     return ""
 
 
 def _column(reward_name: str, column: str, values, size: int) -> list:
     """One value per completion: a constant (text, number, dict, None) is repeated, a wrong length is an error."""
-    if values is None or isinstance(values, (str, bytes, dict, bool, int, float)):
+    if values is None or isinstance(values, (str, bytes, dict, numbers.Number)):
         return [values] * size
     values = list(values)
     if len(values) != size:
@@ -105,8 +109,8 @@ def _column(reward_name: str, column: str, values, size: int) -> list:
 
 
 def _report(name: str, rewards: list, reasons: list, log_extra, log_metric) -> None:
-    """Show why each row scored as it did. The names carry the reward's own name: TRL extends a column by its name,
-    so two rewards that shared one would make it twice too long."""
+    """Show why each row scored as it did. The names carry the reward's own name: TRL keeps one column per name, so of
+    two rewards that shared one only the later would be seen."""
     if log_extra is not None:
         log_extra(f"{name}/reason", reasons)
     if log_metric is not None and rewards:
@@ -114,6 +118,12 @@ def _report(name: str, rewards: list, reasons: list, log_extra, log_metric) -> N
 
 
 _FORMAT_TAG = re.compile(r"</?(?:reasoning|answer)>")
+
+
+def _is_blank(text: str) -> bool:
+    """Nothing to see: white space, or characters without a glyph such as U+200B."""
+    text = text.strip()
+    return not text or not (text.isascii() or any(c.isprintable() and not c.isspace() for c in text))
 
 
 def _format_reason(text: str, prefilled: bool) -> str:
@@ -128,7 +138,7 @@ def _format_reason(text: str, prefilled: bool) -> str:
     if not text.startswith(opening) or between.strip() or not text.endswith("</answer>"):
         return "text_outside_blocks"
     reasoning, answer = text[len(opening) : reasoning_end], text[answer_start + len("<answer>") : -len("</answer>")]
-    if not reasoning.strip() or not answer.strip():
+    if _is_blank(reasoning) or _is_blank(answer):
         return "empty_block"
     return "ok"
 
@@ -160,40 +170,48 @@ def format_reward(completions, prefilled=False, log_extra=None, log_metric=None,
     return rewards
 
 
-_REASONING_TAG = re.compile(r"<(/?)(?:reasoning|think)>")
+_REASONING_TAG = re.compile(r"<(/?)(reasoning|think)>")
 
 
-def visible_text(text: str) -> str:
+def visible_text(text: str, prefilled: bool = False) -> str:
     """What is left of a completion without its reasoning (`<reasoning>` or `<think>` blocks).
 
-    A block that is never closed hides the rest of the text (a truncated completion has not answered yet), and a
-    closing tag without an opening one hides everything before it (the chat template may have opened the block).
+    A block that is never closed hides the rest of the text: a truncated completion has not answered yet. A closing tag
+    without an opening one hides everything before it. With `prefilled` (the chat template wrote the opening tag) the
+    text begins inside a block.
 
     Example:
         >>> visible_text("<think>maybe 3</think>4")
         '4'
         >>> visible_text("maybe 3</think>4<think>or 5")
         '4'
+        >>> visible_text("maybe 3", prefilled=True)
+        ''
     """
-    visible, start = [], 0  # start: where the current stretch outside the reasoning began, None inside a block
+    visible, start, opened = [], None if prefilled else 0, None  # start: of the stretch outside, None inside a block
     for tag in _REASONING_TAG.finditer(text):
-        if tag[1]:
-            if start is not None:
-                visible.clear()
-            start = tag.end()
-        elif start is not None:
+        is_closing, name = tag.groups()
+        if start is not None and not is_closing:
             visible.append(text[start : tag.start()])
-            start = None
+            start, opened = None, name
+        elif start is not None:
+            visible.clear()
+            start = tag.end()
+        elif is_closing and opened in (name, None):
+            start = tag.end()
     if start is not None:
         visible.append(text[start:])
     return "\n".join(filter(None, visible))
 
 
-def extract_answer(text: str) -> str | None:
+_USUAL_END = re.compile(r"</reasoning>[^<]*<answer>([^<]*)</answer>[^<]*")
+
+
+def extract_answer(text: str, prefilled: bool = False) -> str | None:
     """The content of the last `<answer>` block outside the reasoning, or None if there is none.
 
     The last block counts because a draft that was taken back must not be paid; a last block that was never closed
-    counts as no answer for the same reason.
+    counts as no answer for the same reason. `prefilled` as in `visible_text`.
 
     Example:
         >>> extract_answer("<answer>red</answer> no, wait: <answer>blue</answer>")
@@ -201,12 +219,12 @@ def extract_answer(text: str) -> str | None:
         >>> extract_answer("<reasoning>say <answer>7</answer>?</reasoning> I do not know") is None
         True
     """
-    start, closed = text.rfind("<answer>"), text.rfind("</reasoning>")
-    # The usual shape is settled without reading the whole text: nothing opens between the end of the reasoning and
-    # the answer, and nothing closes after it.
-    if not (-1 < closed < start and "<" not in text[closed + 1 : start] and "</think>" not in text[start:]):
-        text = visible_text(text)
-        start = text.rfind("<answer>")
+    # The usual shape, four tags and no other "<", is told without a pass over all tags.
+    usual = text.startswith("<reasoning>") and _USUAL_END.fullmatch(text, text.find("<", 1))
+    if usual:
+        return usual[1]
+    text = visible_text(text, prefilled)
+    start = text.rfind("<answer>")
     end = text.find("</answer>", start)
     return None if start < 0 or end < 0 else text[start + len("<answer>") : end]
 
@@ -234,20 +252,25 @@ def _accepted_answers(gold) -> list[str]:
     if isinstance(gold, str):
         gold = _normalize(gold)
         return [gold] if gold else []
+    if gold is None:
+        return []
+    if isinstance(gold, bool):
+        return [str(gold), str(gold).lower()]
+    if isinstance(gold, numbers.Number):
+        if gold != gold:  # NaN is how pandas spells "missing"
+            return []
+        # datasets turns a column of 1 and 2.5 into 1.0 and 2.5, so 1.0 must accept "1"
+        return [str(gold), *([str(int(gold))] if math.isfinite(gold) and gold == int(gold) else [])]
     if hasattr(gold, "tolist"):  # numpy and torch
-        gold = gold.tolist()
+        return _accepted_answers(gold.tolist())
     if isinstance(gold, (list, tuple)):
         return [spelling for item in gold for spelling in _accepted_answers(item)]
-    if gold is None or (isinstance(gold, float) and math.isnan(gold)):  # pandas spells "missing" NaN
-        return []
-    if isinstance(gold, float) and gold.is_integer():  # datasets turns a column of 1 and 2.5 into 1.0 and 2.5
-        return [str(gold), str(int(gold))]
-    if isinstance(gold, (bool, int, float)):
-        return [str(gold)]
     raise TypeError(f"correctness_reward: gold answers must be text or numbers, got {gold!r:.80}")
 
 
-def correctness_reward(completions, answer, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
+def correctness_reward(
+    completions, answer, prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
     """2.0 if the last `<answer>` block outside the reasoning equals the gold answer, else 0.0.
 
     Equal means the same text after Unicode NFKC, one kind of dash and minus, and single spaces. Case, units and
@@ -256,6 +279,7 @@ def correctness_reward(completions, answer, log_extra=None, log_metric=None, **k
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout.
         answer (`list` or a constant): gold per completion: text, a number, or a list of accepted answers.
+        prefilled (`bool` or `list[bool]`): as in `format_reward`; a completion cut off in its reasoning has no answer.
 
     Returns:
         `list[float | None]`: 2.0, 0.0, or None where the gold is missing (None, NaN, empty).
@@ -269,10 +293,11 @@ def correctness_reward(completions, answer, log_extra=None, log_metric=None, **k
         >>> correctness_reward(["<answer>7</answer>", "<answer>8</answer>", "seven"], answer=[7, "7", None])
         [2.0, 0.0, None]
     """
-    rewards, reasons = [], []
-    for completion, gold in zip(completions, _column("correctness_reward", "answer", answer, len(completions))):
+    name, size, rewards, reasons = "correctness_reward", len(completions), [], []
+    golds, flags = _column(name, "answer", answer, size), _column(name, "prefilled", prefilled, size)
+    for completion, gold, flag in zip(completions, golds, flags):
         accepted = _accepted_answers(gold)
-        predicted = extract_answer(completion_text(completion))
+        predicted = extract_answer(completion_text(completion), flag)
         if not accepted:
             reward, reason = None, "missing_gold"
         elif predicted is None:
@@ -283,7 +308,7 @@ def correctness_reward(completions, answer, log_extra=None, log_metric=None, **k
             reward, reason = 0.0, "wrong"
         rewards.append(reward)
         reasons.append(reason)
-    _report("correctness_reward", rewards, reasons, log_extra, log_metric)
+    _report(name, rewards, reasons, log_extra, log_metric)
     return rewards
 
 
@@ -299,11 +324,12 @@ def _object_without_duplicates(pairs: list) -> dict:
     return result
 
 
-def _finite_float(digits: str) -> float:
+def _finite_number(digits: str) -> float | int:
     number = float(digits)
     if not math.isfinite(number):
         raise ValueError(f"number out of range: {digits:.20}")
-    return number
+    # To JSON Schema 1.0 is the integer 1. Beyond 2**53 a float no longer says which integer was meant.
+    return int(number) if number.is_integer() and abs(number) <= 2**53 else number
 
 
 def _no_constant(name: str):
@@ -342,7 +368,7 @@ def parse_json(text: str):
         value = json.loads(
             text,
             object_pairs_hook=_object_without_duplicates,
-            parse_float=_finite_float,
+            parse_float=_finite_number,
             parse_constant=_no_constant,
         )
     except RecursionError:
@@ -354,16 +380,22 @@ def parse_json(text: str):
     return value
 
 
-def _json_of(text: str):
-    """The JSON value a completion consists of: bare, in a code fence, in the `<answer>` block, or both."""
-    try:
-        return parse_json(text)
-    except ValueError:
-        inner = extract_answer(text) if "<answer>" in text else visible_text(text)
-        inner = (inner or "").strip()
-        if inner.startswith("```") and inner.endswith("```") and inner.count("```") == 2:
-            inner = inner[3:-3].partition("\n")[2]
-        return parse_json(inner)
+def _unfenced(text: str) -> str:
+    lines = text.strip().split("\n")
+    is_fenced = len(lines) > 1 and lines[0].startswith("```") and lines[-1].strip() == "```"
+    return "\n".join(lines[1:-1]) if is_fenced else text.strip()
+
+
+def _json_of(text: str, prefilled: bool):
+    """The JSON value a completion consists of, reasoning aside: bare, in a code fence, or in the `<answer>` block."""
+    # The whole text comes first, because strings in it may hold tags.
+    for part in (None if prefilled else text, visible_text(text, prefilled), extract_answer(text, prefilled)):
+        if part is not None:
+            try:
+                return parse_json(_unfenced(part))
+            except ValueError:
+                pass
+    raise ValueError("no JSON")
 
 
 def _check_references(schema, specification) -> None:
@@ -373,17 +405,16 @@ def _check_references(schema, specification) -> None:
     import referencing
 
     def applied_to_same_value(node, resolver):
-        if "$ref" in node:
-            target = resolver.lookup(node["$ref"])
-            yield target.contents, target.resolver
-        for keyword in ("allOf", "anyOf", "oneOf"):
-            for part in node.get(keyword, ()):
-                yield part, resolver
-        for keyword in ("not", "if", "then", "else"):
+        for keyword in ("$ref", "$dynamicRef"):
             if keyword in node:
-                yield node[keyword], resolver
-        for part in node.get("dependentSchemas", {}).values():
-            yield part, resolver
+                target = resolver.lookup(node[keyword])
+                yield target.contents, target.resolver
+        if "$recursiveRef" in node:
+            yield schema, resolver
+        parts = [part for keyword in ("allOf", "anyOf", "oneOf") for part in node.get(keyword, ())]
+        parts += [node[keyword] for keyword in ("not", "if", "then", "else") if keyword in node]
+        for part in [*parts, *node.get("dependentSchemas", {}).values()]:
+            yield part, resolver.in_subresource(specification.create_resource(part))
 
     finished = set()
 
@@ -441,19 +472,57 @@ def _usual_type(general, validator, types, instance, schema):
     return general(validator, types, instance, schema)
 
 
+_ECMA = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\d": "[0-9]", r"\D": "[^0-9]", r"\w": "[0-9A-Za-z_]",
+         r"\W": "[^0-9A-Za-z_]"}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1024)
+def _ecma_regex(pattern: str) -> re.Pattern:
+    """A regular expression as JSON Schema means it (ECMA-262). Python's own `$` also matches before a final line break,
+    its `.` crosses carriage returns, and its `\\d` and `\\w` take the digits and letters of every script."""
+
+    def translated(token):
+        if token[0].startswith("["):
+            return token[0].replace(r"\d", "0-9").replace(r"\w", "0-9A-Za-z_")
+        return _ECMA.get(token[0], token[0])
+
+    return re.compile(re.sub(r"\\.|\[(?:\\.|[^\]\\])*\]|[$.]", translated, pattern))
+
+
 def _ecma_pattern(validator, pattern, instance, schema):
-    """`pattern` as JSON Schema means it (ECMA-262): unlike Python's, `$` does not match before a final line break, and
-    `\\d` and `\\w` are ASCII."""
     from jsonschema import ValidationError
 
-    python_pattern = re.sub(r"\\.|\[(?:\\.|[^\]\\])*\]|\$", lambda m: r"\Z" if m[0] == "$" else m[0], pattern)
-    if validator.is_type(instance, "string") and not re.search(python_pattern, instance, re.ASCII):
+    if validator.is_type(instance, "string") and not _ecma_regex(pattern).search(instance):
         yield ValidationError(f"does not match {pattern}")
 
 
+def _unique_by_text(validator, wanted, instance, schema):
+    """`uniqueItems` in linear time; `parse_json` has made 1.0 and 1 the same."""
+    from jsonschema import ValidationError
+
+    if not wanted or not validator.is_type(instance, "array"):
+        return
+    if len({json.dumps(item, sort_keys=True) for item in instance}) < len(instance):
+        yield ValidationError("has items that are equal")
+
+
+def _fills_const(node) -> bool:
+    """Whether some `"const": None` can never be met, so that datasets must have put it there."""
+    if isinstance(node, list):
+        return any(map(_fills_const, node))
+    if not isinstance(node, dict):
+        return False
+    types = node.get("type")
+    is_filled = "const" in node and node["const"] is None and types is not None and "null" not in types
+    return is_filled or any(map(_fills_const, node.values()))
+
+
 def _without_none(node):
+    """The schema without the keys that datasets filled in with None. `null` stays where the type allows it."""
     if isinstance(node, dict):
-        return {key: _without_none(value) for key, value in node.items() if value is not None}
+        may_be_null = "null" in (node.get("type") or ())
+        kept = {key: value for key, value in node.items() if value is not None or (key == "const" and may_be_null)}
+        return {key: _without_none(value) for key, value in kept.items()}
     return [_without_none(item) for item in node] if isinstance(node, list) else node
 
 
@@ -471,8 +540,10 @@ def _load_schema(schema_text: str) -> tuple:
     try:
         try:
             validator_class.check_schema(schema)
+            is_filled = _fills_const(schema)
         except jsonschema.SchemaError:
-            # datasets fills keys that other rows' schemas have with None: {"a": {...}, "b": None}
+            is_filled = True
+        if is_filled:  # datasets fills in the keys that other rows' schemas have: {"a": {...}, "b": None}
             schema = _without_none(schema)
             validator_class.check_schema(schema)
         dialect = validator_class.META_SCHEMA.get("$id") or validator_class.META_SCHEMA["id"]
@@ -482,6 +553,12 @@ def _load_schema(schema_text: str) -> tuple:
     except referencing.exceptions.Unresolvable as error:
         raise ValueError(f"$ref {error.ref!r} does not resolve, and nothing is fetched") from None
     return schema, validator_class
+
+
+# The back ends read these differently (jsonschema 4.26.0, jsonschema-rs 0.61.2), so jsonschema always decides on them.
+_ONLY_JSONSCHEMA = (
+    "patternProperties", "dependencies", "contentEncoding", "contentMediaType", "$dynamicRef", "$recursiveRef",
+)  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1024)
@@ -495,17 +572,19 @@ def _compiled_schema(schema_text: str):
     except (ValueError, RecursionError) as error:
         logger.warning("schema_reward: rows with this schema do not count (%.200s): %.200s", error, schema_text)
         return None
-    try:
-        import jsonschema_rs
+    if not any(f'"{keyword}"' in schema_text for keyword in _ONLY_JSONSCHEMA):
+        try:
+            import jsonschema_rs
 
-        return jsonschema_rs.validator_for(schema, offline=True, validate_formats=False).is_valid
-    except (ImportError, ValueError):  # not installed, or a draft or a regular expression it does not know
-        pass
+            return jsonschema_rs.validator_for(schema, offline=True, validate_formats=False).is_valid
+        except (ImportError, ValueError):  # not installed, or a draft or a regular expression it does not know
+            pass
     import jsonschema
     import jsonschema_specifications
 
     usual_type = functools.partial(_usual_type, validator_class.VALIDATORS["type"])
-    keywords = {"type": usual_type, "multipleOf": _decimal_multiple_of, "pattern": _ecma_pattern}
+    keywords = {"type": usual_type, "multipleOf": _decimal_multiple_of, "pattern": _ecma_pattern,
+                "uniqueItems": _unique_by_text}  # fmt: skip
     if '"$dynamicRef"' not in schema_text:  # its target depends on the path taken, so no verdict can be kept
         keywords["$ref"] = _ref_once
     extended_class = jsonschema.validators.extend(validator_class, keywords)
@@ -518,7 +597,9 @@ def _compiled_schema(schema_text: str):
     return is_valid
 
 
-def schema_reward(completions, output_schema, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
+def schema_reward(
+    completions, output_schema, prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
     """1.0 if the completion is JSON that conforms to its JSON Schema, else 0.0.
 
     The JSON may stand bare, in one code fence, or in the `<answer>` block; prose beside it scores 0.0, because a
@@ -529,6 +610,7 @@ def schema_reward(completions, output_schema, log_extra=None, log_metric=None, *
         output_schema (`dict`, `bool`, JSON text, or a list of these): one schema for all, or one per completion.
             Keep per-row schemas in the dataset as JSON text: datasets fills dicts of unlike keys with None, which is
             undone here as far as it can be told apart.
+        prefilled (`bool` or `list[bool]`): as in `format_reward`.
 
     Returns:
         `list[float | None]`: 1.0, 0.0, or None where the schema is missing or broken (invalid, refers to a remote or
@@ -543,11 +625,10 @@ def schema_reward(completions, output_schema, log_extra=None, log_metric=None, *
         >>> schema_reward(['{"n": 1}', '{"n": "1"}', 'n = 1'], output_schema=schema)
         [1.0, 0.0, 0.0]
     """
-    rewards, reasons = [], []
+    name, size, rewards, reasons = "schema_reward", len(completions), [], []
+    schemas, flags = _column(name, "output_schema", output_schema, size), _column(name, "prefilled", prefilled, size)
     seen_id, is_valid = None, None
-    for completion, schema in zip(
-        completions, _column("schema_reward", "output_schema", output_schema, len(completions))
-    ):
+    for completion, schema, flag in zip(completions, schemas, flags):
         if schema is None:
             reward, reason = None, "missing_schema"
         else:
@@ -558,51 +639,78 @@ def schema_reward(completions, output_schema, log_extra=None, log_metric=None, *
                 reward, reason = None, "broken_schema"
             else:
                 try:
-                    value = _json_of(completion_text(completion))
+                    value = _json_of(completion_text(completion), flag)
                 except ValueError:
                     reward, reason = 0.0, "not_json"
                 else:
                     try:
                         reward, reason = (1.0, "valid") if is_valid(value) else (0.0, "invalid")
-                    except RecursionError:  # the value is not deep, so the schema is
+                    except (RecursionError, re.error):  # the value is not deep, so the schema is at fault
                         reward, reason = None, "broken_schema"
         rewards.append(reward)
         reasons.append(reason)
-    _report("schema_reward", rewards, reasons, log_extra, log_metric)
+    _report(name, rewards, reasons, log_extra, log_metric)
     return rewards
 
 
+_FENCE = re.compile(r" {0,3}(`{3,})[ \t]*([^`\s]*)[^`]*")
+
+
 def extract_code(text: str) -> str:
-    """The code a completion offers: its last fenced block outside the reasoning, or the whole text without a fence.
+    """The code a completion offers, reasoning aside: its last fenced block that is marked as Python, else its last
+    fenced block, else its last `<answer>` block, else all of it.
 
     Example:
         >>> extract_code("First:\\n```python\\nx = 1\\n```\\nBetter:\\n```python\\nx = 2\\n```\\n")
         'x = 2\\n'
     """
-    text = visible_text(text)
-    last, block = None, None  # block: lines of the fence being read, None outside
+    answer, text = extract_answer(text), visible_text(text)
+    blocks, opening = [], None  # blocks: (is marked as Python, its lines)
     for line in text.splitlines(keepends=True):
-        if line.lstrip().startswith("```"):
-            if block is not None:
-                last, block = "".join(block), None
-            else:
-                block = []
-        elif block is not None:
-            block.append(line)
-    if block is not None:  # the completion ended before the fence did
-        last = "".join(block)
-    return text if last is None else last
+        fence = _FENCE.fullmatch(line.rstrip())
+        if opening is None and fence:
+            opening = fence[1]
+            blocks.append((fence[2].lower() in ("python", "python3", "py"), []))
+        elif opening is not None and fence and len(fence[1]) >= len(opening) and not fence[2]:
+            opening = None
+        elif opening is not None:
+            blocks[-1][1].append(line)
+    if not blocks:
+        return text if answer is None else answer
+    marked = [lines for is_python, lines in blocks if is_python]
+    return "".join(marked[-1] if marked else blocks[-1][1])
 
 
-# Runs inside the sandbox. The job comes over standard input, so no path of the host needs to exist in there; the first
-# line says that the sandbox works before any candidate code runs, the last one is the verdict.
+# Run by the runner below, in a process of its own. A test counts as passed only if it ran to its end: a candidate that
+# calls pytest.skip() has not passed.
+_PYTEST_CHILD = """
+import os, pytest, sys
+
+class Count:
+    passed = other = 0
+    def pytest_runtest_logreport(self, report):
+        if report.outcome != "passed" or hasattr(report, "wasxfail"):
+            self.other += 1
+        elif report.when == "call":
+            self.passed += 1
+
+count, here = Count(), os.getcwd()
+options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", here, "--confcutdir", here]
+status = pytest.main([*options, "test_candidate.py"], plugins=[count])
+sys.exit(0 if status == 0 and count.passed and not count.other else 1)
+"""
+
+# Runs inside the sandbox. The job comes over standard input, so no path of the host needs to exist in there. Its first
+# line says that the sandbox works, before any candidate code runs; the second is the verdict.
 _PYTEST_RUNNER = """
-import ctypes, json, os, signal, subprocess, sys, tempfile, time
+import ctypes, importlib.util, json, os, signal, subprocess, sys, tempfile, time
 line = sys.stdin.readline()
 if not line:
     sys.exit("no job arrived on standard input (docker and podman need -i)")
 job = json.loads(line)
-import pytest
+missing = [name for name in ["pytest", *job["imports"]] if importlib.util.find_spec(name) is None]
+if missing:
+    sys.exit("the tests need modules that are not installed in the sandbox: " + ", ".join(missing))
 try:
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: the candidate's orphans become our children
 except (AttributeError, OSError):
@@ -612,9 +720,8 @@ with tempfile.TemporaryDirectory() as folder:
     for name in ("candidate.py", "test_candidate.py"):
         with open(os.path.join(folder, name), "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
             file.write(job[name])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
     child = subprocess.Popen(
-        command + ["--rootdir", folder, "--confcutdir", folder, "test_candidate.py"], cwd=folder,
+        [sys.executable, "-c", job["child"]], cwd=folder,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"},
     )
@@ -638,9 +745,19 @@ print(verdict, flush=True)
 """
 
 
+SANDBOX_START_S = 30  # seconds a container may need to come up; the runner in it keeps to timeout_s
+
+
 def _run_tests(source: str, tests: str, sandbox_cmd: list[str], timeout_s: float) -> str:
     """`passed`, `failed`, `timeout`, `no_verdict` (the candidate broke the runner), or `sandbox: <what is wrong>`."""
-    job = json.dumps({"candidate.py": source, "test_candidate.py": tests, "timeout_s": timeout_s})
+    imports = {
+        module.partition(".")[0]
+        for node in ast.parse(tests).body
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for module in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [part.name for part in node.names])
+    }
+    job = {"candidate.py": source, "test_candidate.py": tests, "timeout_s": timeout_s, "child": _PYTEST_CHILD,
+           "imports": sorted(imports - {"", "candidate"})}  # fmt: skip
     process = subprocess.Popen(
         [*sandbox_cmd, "python3", "-c", _PYTEST_RUNNER],
         stdin=subprocess.PIPE,
@@ -649,12 +766,14 @@ def _run_tests(source: str, tests: str, sandbox_cmd: list[str], timeout_s: float
         env={"PATH": os.environ.get("PATH", os.defpath)},  # no tokens; PATH so that docker and python3 are found
         start_new_session=True,
     )
-    start_grace_s = 30  # a container needs seconds to come up; the runner itself keeps to timeout_s
     try:
-        output, errors = process.communicate(job.encode() + b"\n", timeout=timeout_s + start_grace_s)
-    except subprocess.TimeoutExpired:
+        output, errors = process.communicate(json.dumps(job).encode() + b"\n", timeout=timeout_s + SANDBOX_START_S)
+    except subprocess.TimeoutExpired as late:
         os.killpg(process.pid, signal.SIGKILL)
-        output, errors = process.communicate()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):  # a candidate may hold the other ends open
+            pipe.close()
+        output, errors = late.output or b"", b"it did not start in time"
     lines = output.decode(errors="replace").split()
     if lines[:1] != ["ready"]:
         detail = errors.decode(errors="replace").strip().rpartition("\n")[2] or "it printed nothing"
@@ -663,14 +782,21 @@ def _run_tests(source: str, tests: str, sandbox_cmd: list[str], timeout_s: float
 
 
 def _test_problem(tests) -> str | None:
-    """What keeps a row's tests from judging anything, told without running them."""
+    """What keeps a row's tests from judging a candidate, told without running them."""
     if tests is None or not str(tests).strip():
         return "missing_tests"
     try:
-        names = [node.name for node in ast.walk(ast.parse(tests)) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+        body = ast.parse(tests).body
     except (SyntaxError, ValueError):
         return "broken_tests"
-    return None if any(name.lower().startswith("test") for name in names) else "no_tests"
+    # What pytest collects: functions test*, classes Test*, and unittest's classes whatever their name.
+    collected = [
+        node
+        for node in body
+        if (isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test"))
+        or (isinstance(node, ast.ClassDef) and (node.name.startswith("Test") or node.bases))
+    ]
+    return None if collected and "candidate" in tests else "no_tests"
 
 
 def test_execution_reward(
@@ -679,14 +805,14 @@ def test_execution_reward(
     """1.0 if the completion's code passes its row's pytest tests inside `sandbox_cmd`, else 0.0.
 
     SECURITY: this runs what the model wrote. The boundary is `sandbox_cmd` and nothing else: neither the timeout nor
-    the temporary folder protects the host. The verdict is pytest's exit status, from a process the candidate shares
-    with the tests: a policy that learns to call `os._exit(0)` is paid. Read what the passing completions do.
+    the temporary folder protects the host. The verdict is the exit status of a process the candidate shares with
+    the tests: a policy that learns to call `os._exit(0)` is paid. Read what the passing completions do.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout; the last fenced block is taken as the code.
-        test_code (`list[str]` or `str`): pytest source that imports from `candidate`.
+        test_code (`list[str]` or `str`): pytest source that imports from `candidate`. Skipped tests count as failed.
         sandbox_cmd (`list[str]`): command prefix that isolates, with python3 and pytest inside and standard input
-            passed on. TRL never passes it, so bind it: `functools.partial(test_execution_reward, sandbox_cmd=[...])`.
+            passed on. TRL never passes it: bind it with `make_test_execution_reward`.
             For example `"docker run --rm -i --network=none --memory=1g --cpus=1 --pids-limit=128 --read-only
             --tmpfs=/tmp --cap-drop=ALL IMAGE_WITH_PYTEST".split()`.
             If it is empty or None nothing is executed: one warning, and 0.0 for every completion.
@@ -698,7 +824,7 @@ def test_execution_reward(
         `sandbox_unavailable`; `not_executed`.
 
     Raises:
-        TypeError: `sandbox_cmd` is not a list of strings.
+        TypeError: `sandbox_cmd` is not a list of strings, or `timeout_s` is not a number.
         ValueError: `test_code` has neither one value nor one per completion.
 
     Example:
@@ -714,7 +840,9 @@ def test_execution_reward(
         _report(name, [0.0] * size, reasons, log_extra, log_metric)
         return [0.0] * size
     if isinstance(sandbox_cmd, str) or not all(isinstance(word, str) for word in sandbox_cmd):
-        raise TypeError(f"{name}: bind sandbox_cmd, a list of strings, with functools.partial; got {sandbox_cmd!r:.80}")
+        raise TypeError(f"{name}: sandbox_cmd must be one list of strings for all rows, got {sandbox_cmd!r:.80}")
+    if not isinstance(timeout_s, numbers.Real) or not timeout_s > 0:
+        raise TypeError(f"{name}: timeout_s must be one number above 0 for all rows, got {timeout_s!r:.80}")
 
     def judge(completion, row_tests) -> str:
         return _test_problem(row_tests) or _run_tests(
@@ -738,6 +866,38 @@ def test_execution_reward(
 test_execution_reward.__test__ = False  # else pytest takes it for a test wherever it is imported by name
 
 
+class _BoundExecution:
+    """A class, because TRL lets a dataset column overrule what functools.partial has bound."""
+
+    __test__ = False
+
+    def __init__(self, sandbox_cmd, timeout_s, name):
+        self.sandbox_cmd, self.timeout_s, self.__name__ = sandbox_cmd, timeout_s, name
+
+    def __call__(self, /, completions, test_code, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
+        return test_execution_reward(
+            completions, test_code, self.sandbox_cmd, self.timeout_s, log_extra=log_extra, log_metric=log_metric
+        )
+
+
+def make_test_execution_reward(sandbox_cmd, timeout_s=10):
+    """`test_execution_reward` with its sandbox bound, for `GRPOTrainer(reward_funcs=[...])`.
+
+    A column of the dataset called `sandbox_cmd` or `timeout_s` changes nothing: the sandbox is the trainer's decision.
+
+    Args:
+        sandbox_cmd (`list[str]`), timeout_s (`float`): as in `test_execution_reward`.
+
+    Returns:
+        callable: picklable, called `test_execution_reward` in the logs.
+
+    Example:
+        >>> make_test_execution_reward(["docker", "run", "-i", "IMAGE"]).__name__
+        'test_execution_reward'
+    """
+    return _BoundExecution(sandbox_cmd, timeout_s, "test_execution_reward")
+
+
 def _reward_name(reward_fn) -> str:
     """The name TRL logs a reward under (trl 1.16.0, trainer/utils.py, `get_callable_name`)."""
     while isinstance(reward_fn, functools.partial):
@@ -745,8 +905,12 @@ def _reward_name(reward_fn) -> str:
     return getattr(reward_fn, "__name__", type(reward_fn).__name__)
 
 
-def _log_below(name: str, log, column: str, value) -> None:
-    log(f"{name}/{column}", value)
+def _extra_below(prefix: str, log_extra, column: str, values: list) -> None:
+    log_extra(f"{prefix}/{column}", values)
+
+
+def _metric_below(prefix: str, log_metric, name: str, value: float) -> None:
+    log_metric(f"{prefix}/{name}", value)
 
 
 class _LengthPenalty:
@@ -758,8 +922,11 @@ class _LengthPenalty:
 
     def _base_arguments(self, kwargs: dict) -> dict:
         """What the wrapped reward logs goes below this wrapper's name, so that both can run side by side."""
-        hooks = {hook: kwargs[hook] for hook in ("log_extra", "log_metric") if kwargs.get(hook) is not None}
-        return {**kwargs, **{hook: functools.partial(_log_below, self.__name__, log) for hook, log in hooks.items()}}
+        below = {"log_extra": _extra_below, "log_metric": _metric_below}
+        return {
+            key: functools.partial(below[key], self.__name__, value) if key in below and value is not None else value
+            for key, value in kwargs.items()
+        }
 
     def _penalise(self, rewards, completions, kwargs: dict) -> list[float | None]:
         name, size, rewards = self.__name__, len(completions), list(rewards)
@@ -781,13 +948,13 @@ class _LengthPenalty:
             kwargs["log_extra"](f"{name}/penalty", penalties)
         return [None if reward is None else float(reward) - penalty for reward, penalty in zip(rewards, penalties)]
 
-    def __call__(self, completions, **kwargs):
+    def __call__(self, /, completions, **kwargs):
         rewards = self.reward_fn(completions=completions, **self._base_arguments(kwargs))
         return self._penalise(rewards, completions, kwargs)
 
 
 class _AsyncLengthPenalty(_LengthPenalty):
-    async def __call__(self, completions, **kwargs):
+    async def __call__(self, /, completions, **kwargs):
         rewards = await self.reward_fn(completions=completions, **self._base_arguments(kwargs))
         return self._penalise(rewards, completions, kwargs)
 
@@ -797,8 +964,8 @@ def with_length_penalty(reward_fn, target_len=512, penalty_per_token=0.001, max_
 
     Only a positive score is touched, and it keeps at least `1 - max_share` of itself: a long right answer stays above
     every wrong one, and a negative score does not become a better one. None stays None. Tokens are counted from
-    TRL's `completion_ids` (which include the end token); without them words stand in for tokens, which
-    sees a text without spaces as one word.
+    TRL's `completion_ids` (which include the end token and, in tool runs, the tools' results); without them words
+    stand in for tokens, and a text without spaces is one word.
 
     Args:
         reward_fn (callable): any reward, sync or async; the result is of the same kind.
@@ -834,7 +1001,8 @@ def with_length_penalty(reward_fn, target_len=512, penalty_per_token=0.001, max_
     while isinstance(unwrapped, functools.partial):
         unwrapped = unwrapped.func
     is_async = inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(unwrapped.__call__)
-    name = name or f"{_reward_name(reward_fn)}_over_{target_len}_by_{penalty_per_token:g}"
+    share = "" if max_share == 0.5 else f"_up_to_{max_share:g}"
+    name = name or f"{_reward_name(reward_fn)}_over_{target_len}_by_{penalty_per_token:g}{share}"
     wrapper = _AsyncLengthPenalty if is_async else _LengthPenalty
     return wrapper(reward_fn, target_len, penalty_per_token, max_share, name)
 
@@ -863,7 +1031,7 @@ class _RubricJudge:
     def __init__(self, judge_client, rubric, name):
         self.judge_client, self.rubric, self.__name__ = judge_client, rubric, name
 
-    def __call__(self, completions, prompts, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
+    def __call__(self, /, completions, prompts, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
         name, rewards, reasons = self.__name__, [], []
         for prompt, completion in zip(_column(name, "prompts", prompts, len(completions)), completions):
             reply = self.judge_client.judge(
@@ -922,6 +1090,7 @@ def make_rubric_judge_reward(judge_client, rubric, name=None):
 
 
 def main() -> int:
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     try:
         import score_completions
     except ImportError:

@@ -27,7 +27,7 @@ import types
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from difflib import unified_diff
 from functools import cache
 from hashlib import sha256
@@ -520,7 +520,7 @@ def body_hash(lines: list[str]) -> str:
 
 
 def today() -> date:
-    return datetime.now(timezone.utc).date()
+    return datetime.now(UTC).date()
 
 
 def installed(distribution: str) -> str:

@@ -9,10 +9,12 @@ import math
 import multiprocessing
 import os
 import pickle
+import random
 import shutil
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import numpy
@@ -31,9 +33,10 @@ def test_case(case):
     run_case(rewards, case)
 
 
-def test_every_case_is_judged_or_listed_as_waiting():
-    assert len(CASES) >= 40
-    assert len(CASES) + len(NOT_YET) + len(PLUMBING) == len(reward_cases.ALL_CASES)
+def test_no_kind_of_case_is_left_out_by_accident():
+    counts = {kind: sum(case["function_kind"] == kind for case in CASES) for kind in ("format", "exact", "schema")}
+    assert counts == {"format": 11, "exact": 12, "schema": 12} and len(CASES) == 40
+    assert (len(NOT_YET), len(PLUMBING)) == (41, 8)
 
 
 def test_a_wrong_reward_fails_the_cases():
@@ -91,6 +94,7 @@ TEXT_REWARDS = [
      [{"role": "assistant", "content": "", "tool_calls": [{"type": "function"}]}, {"role": "tool", "content": "7"}],
      [{"role": "assistant", "content": [{"type": "image"}, {"type": "text", "text": "x"}]}],
      [{"role": "user", "content": RIGHT}],
+     "<reasoning>\u200b</reasoning><answer>\u2060</answer>",
      "<reasoning>" * 1000, "[" * 5000, '{"a":' * 5000, "9" * 10_000, "1e999999", '"\\ud800"'],
     ids=lambda value: repr(value)[:30],
 )  # fmt: skip
@@ -127,6 +131,8 @@ def test_a_column_of_wrong_length_names_function_and_both_lengths(reward, column
 def test_a_completion_of_unknown_shape_is_the_users_error():
     with pytest.raises(TypeError, match="string or a list of chat messages"):
         rewards.format_reward([7])
+    with pytest.raises(TypeError, match="content of a message"):
+        rewards.format_reward([[{"role": "assistant", "content": {"text": "x"}}]])
 
 
 def test_importing_pulls_in_nothing_heavy():
@@ -194,6 +200,8 @@ def test_prefilled_can_differ_from_row_to_row():
         ("<reasoning>a <answer>1</answer>", None),
         ("maybe <answer>1</answer></reasoning> hm", None),
         ("<think><reasoning>a</reasoning><answer>1</answer></think>b", None),
+        ("<think>the shape is <reasoning>..</reasoning><answer>1</answer>, let me", None),
+        ("<reasoning>a</reasoning><think>b</reasoning><answer>1</answer>", None),
         ("<answer>1</answer> no: <answer>2", None),
         ("<answer>4<reasoning>x</reasoning>2</answer>", "4\n2"),
         ("<ans<reasoning>x</reasoning>wer>1</answer>", None),
@@ -205,10 +213,31 @@ def test_last_answer_outside_the_reasoning(text, answer):
     assert rewards.extract_answer(text) == answer
 
 
+def test_the_shortcut_for_the_usual_shape_agrees_with_the_long_way():
+    pieces, choose = (
+        [*"x7 <", *(f"<{slash}{name}>" for slash in ("", "/") for name in ("reasoning", "think", "answer"))],
+        random.Random(0),
+    )
+    for _ in range(20_000):
+        text = "<reasoning>" * choose.randint(0, 1) + "".join(choose.choices(pieces, k=choose.randint(0, 9)))
+        visible = rewards.visible_text(text)
+        start = visible.rfind("<answer>")
+        end = visible.find("</answer>", start)
+        assert rewards.extract_answer(text) == (visible[start + 8 : end] if -1 < start < end else None), text
+
+
+def test_a_draft_in_a_prefilled_block_that_never_closed_is_not_paid():
+    draft = "I think <answer>7</answer>, let me check: 3 +"
+    assert rewards.correctness_reward([draft] * 2, answer="7", prefilled=[True, False]) == [0.0, 2.0]
+    assert rewards.schema_reward(['{"n": 1}'] * 2, output_schema=NUMBER, prefilled=[True, False]) == [0.0, 1.0]
+    assert rewards.correctness_reward(["so</reasoning><answer>7</answer>"], answer="7", prefilled=True) == [2.0]
+
+
 @pytest.mark.parametrize(
     ("gold", "predicted", "reward"),
     [
         (7, "7", 2.0), (7.0, "7", 2.0), (7.5, "7.5", 2.0), (numpy.int64(7), "7", 2.0), (numpy.float32(0.5), "0.5", 2.0),
+        (numpy.float32(0.1), "0.1", 2.0), (Decimal("7"), "7", 2.0), (True, "true", 2.0), (True, "True", 2.0),
         (["seven", "7"], "7", 2.0), (["seven", None], "7", 0.0), (numpy.array(["6", "7"]), "7", 2.0),
         (None, "7", None), ("", "7", None), ("  ", "7", None), (math.nan, "7", None), ([], "7", None), ([None], "7", None),
         ("a  b", " a\nb ", 2.0), ("Paris", "paris", 0.0), ("1,000", "1000", 0.0), ("-3", "3", 0.0),
@@ -225,7 +254,8 @@ def test_gold_of_unknown_type_is_the_users_error():
 
 
 def test_a_constant_gold_is_broadcast():
-    assert rewards.correctness_reward(["<answer>7</answer>", "<answer>8</answer>"], answer="7") == [2.0, 0.0]
+    for gold in ("7", 7, numpy.int64(7)):
+        assert rewards.correctness_reward(["<answer>7</answer>", "<answer>8</answer>"], answer=gold) == [2.0, 0.0]
 
 
 # --- JSON Schema: both back ends, one verdict -------------------------------------------------------------------------
@@ -246,6 +276,11 @@ TREE = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"$ref": 
 SCHEMAS = [
     True, False, NUMBER, TREE, {"type": "integer"}, {"type": ["object", "null"]}, {"const": None}, {"enum": [1, "a", None]},
     {"multipleOf": 0.1}, {"multipleOf": 0.01}, {"pattern": "^a$"}, {"pattern": r"^\d+$"}, {"pattern": "^[$]$"},
+    {"pattern": r"^\S+$"}, {"pattern": "^.*$"}, {"pattern": r"^[\w.]+$"}, {"pattern": r"\$$"},
+    {"patternProperties": {"^a$": {"type": "integer"}}, "additionalProperties": False},
+    {"dependencies": {"a": ["b"]}}, {"$schema": "http://json-schema.org/draft-07/schema#", "contentEncoding": "base64"},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "contentMediaType": "application/json"},
+    {"$id": "http://e.x/a/", "properties": {"a": {"$id": "b/", "allOf": [{"$ref": "c"}], "$defs": {"c": {"$id": "c"}}}}},
     {"uniqueItems": True}, {"format": "email"}, {"unevaluatedProperties": False, "properties": {"a": {}}},
     {"properties": {"a": {"$ref": "#"}}}, {"dependentSchemas": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "null"}}},
     {"$id": "http://e.x/root", "$ref": "other", "$defs": {"o": {"$id": "other", "type": "string"}}},
@@ -257,12 +292,13 @@ SCHEMAS = [
     {"type": "object", "properties": {"a": {"type": "integer"}, "b": None}, "required": None},
 ]  # fmt: skip
 BROKEN = [
-    {"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"not": {"$ref": "#"}}, {"dependentSchemas": {"a": {"$ref": "#"}}},
+    {"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"$dynamicRef": "#"},
+    {"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveRef": "#"}, {"not": {"$ref": "#"}}, {"dependentSchemas": {"a": {"$ref": "#"}}},
     {"$ref": "http://127.0.0.1:9/x"}, {"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}}, {"$ref": "#/$defs/none"},
     {"pattern": "("}, {"type": "objekt"}, {"$schema": "http://127.0.0.1:9/draft"}, "{", "null", 5, [],
 ]  # fmt: skip
 VALUES = [
-    "{}", '{"a":1}', '{"a":"1"}', '{"a":{"a":{}}}', '{"n": 1, "b": 2}', "0.3", "0.07", "3", "3.0", "1E5", "1e-7", "1e400", '"a"', '"a\\n"',
+    '{"a\\n": 1}', '"a b"', '"a\\rb"', '"a.b"', '"$"', "[[], []]", '[{"a": 1}, {"a": 1.0}]', "{}", '{"a":1}', '{"a":"1"}', '{"a":{"a":{}}}', '{"n": 1, "b": 2}', "0.3", "0.07", "3", "3.0", "1E5", "1e-7", "1e400", '"a"', '"a\\n"',
     '"\u0661"', '"$"', '"\\ud83d\\ude00"', '"\\ud800"', "[]", "[1, 1.0]", "[1, true]", "[[[1]]]", "true", "null", "NaN",
     "12345678901234567890123", "1" * 400, "[" * 64 + "]" * 64, "[" * 64 + "1" + "]" * 64, "[" * 65 + "]" * 65,
 ]  # fmt: skip
@@ -317,6 +353,8 @@ def test_no_network_is_asked(monkeypatch):
         ('{"n": 1} Hope this helps!', 0.0), ('Here: ```json\n{"n": 1}\n```', 0.0), ('{"n": 1}{"n": 1}', 0.0),
         ('<reasoning><answer>{"n": 1}</answer></reasoning>', 0.0), ("{'n': 1}", 0.0), ('{"n": NaN}', 0.0),
         ('{"n": 1, "text": "<answer>{}</answer>"}', 1.0), ('{"n": 1, "text": "<think>"}', 1.0),
+        ('<think>put it in <answer> tags?</think>{"n": 1}', 1.0), ('<think>x</think>{"n": 1, "t": "<answer>"}', 1.0),
+        ('```json\n{"n": 1, "t": "a </think> ``` b"}\n```', 1.0), ('```json\n{"n": 1}', 0.0),
     ],
 )  # fmt: skip
 def test_where_the_json_may_stand(text, reward):
@@ -330,6 +368,25 @@ def test_schemas_that_went_through_datasets():
     assert rows[0]["s"] != NUMBER  # datasets did fill in the other row's keys
     assert rewards.schema_reward(['{"n": 1}', '{"b": "x"}'], output_schema=list(rows["s"])) == [1.0, 1.0]
     assert rewards.schema_reward(['{"b": "x"}', '{"n": 1}'], output_schema=list(rows["s"])) == [0.0, 0.0]
+
+
+def test_null_that_datasets_filled_in_and_null_that_was_meant():
+    filled = {"properties": {"v": {"type": "string", "const": None}}, "required": ["v"]}
+    meant = {"properties": {"v": {"const": None}}, "required": ["v"]}
+    both = {"properties": {"v": {"type": ["string", "null"], "const": None}, "w": None}}
+    values = ['{"v": "x"}', '{"v": null}']
+    assert rewards.schema_reward(values, output_schema=filled) == [1.0, 0.0]
+    assert rewards.schema_reward(values, output_schema=meant) == [0.0, 1.0]
+    assert rewards.schema_reward(values, output_schema=both) == [0.0, 1.0]
+
+
+def test_unique_items_take_linear_time(without_rs):
+    without_rs()
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "object"}}
+    text = json.dumps([{"a": index} for index in range(8000)])
+    started = time.process_time()
+    assert rewards.schema_reward([text], output_schema=schema) == [1.0]
+    assert time.process_time() - started < 10  # 54 s before
 
 
 # --- code execution ---------------------------------------------------------------------------------------------------
@@ -371,9 +428,18 @@ def test_the_environment_is_scrubbed(monkeypatch):
 
 @pytest.mark.parametrize(
     ("tests", "reason"),
-    [(None, "missing_tests"), ("  ", "missing_tests"), ("def test(:", "broken_tests"), ("x = 1", "no_tests")],
+    [
+        (None, "missing_tests"),
+        ("  ", "missing_tests"),
+        ("def test(:", "broken_tests"),
+        ("x = 1", "no_tests"),
+        ("from candidate import add\ndef Test_add(): assert add(1, 1) == 2", "no_tests"),
+        ("from candidate import add\ndef main():\n    def test_add(): ...", "no_tests"),
+        ("from solution import add\ndef test_add(): assert add(1, 1) == 2", "no_tests"),
+        ("import no_such_module, candidate\ndef test_add(): ...", "sandbox_unavailable"),
+    ],
 )
-def test_tests_that_judge_nothing_abstain(tests, reason, logged):
+def test_tests_that_can_judge_nobody_abstain(tests, reason, logged):
     assert run_code([GOOD], tests=[tests], **logged.kwargs()) == [None]
     assert logged.extra["test_execution_reward/reason"] == [reason]
 
@@ -392,8 +458,55 @@ def test_a_sandbox_that_does_not_work_abstains_and_says_so(prefix, caplog, logge
 
 @pytest.mark.parametrize("prefix", ["docker run", [["env"], ["env"]]])
 def test_a_prefix_of_wrong_type_is_the_users_error(prefix):
-    with pytest.raises(TypeError, match="functools.partial"):
+    with pytest.raises(TypeError, match="sandbox_cmd must be one list of strings"):
         run_code([GOOD], sandbox_cmd=prefix)
+    with pytest.raises(TypeError, match="timeout_s must be one number"):
+        run_code([GOOD], timeout_s=[5])
+
+
+@pytest.mark.parametrize("call", ["pytest.skip('x')", "pytest.xfail('x')", "pytest.importorskip('no_such_module')"])
+def test_a_skipped_test_is_not_a_passed_one(call):
+    assert run_code([f"import pytest\ndef add(a, b):\n    {call}\n"]) == [0.0]
+
+
+def test_a_dataset_column_cannot_replace_the_bound_sandbox(tmp_path):
+    bound = rewards.make_test_execution_reward(["no-such-sandbox"])
+    marker = f"open({str(tmp_path / 'ran')!r}, 'w')\n{GOOD}"
+    columns = {"sandbox_cmd": HOST, "timeout_s": [5], "self": ["x"]}
+    assert bound(completions=[marker], prompts=["p"], test_code=[TESTS], **columns) == [None]
+    assert not (tmp_path / "ran").exists()
+    assert pickle.loads(pickle.dumps(bound)).__name__ == "test_execution_reward"
+
+
+def test_a_candidate_that_keeps_the_pipe_open_cannot_hold_the_trainer(monkeypatch):
+    source = (
+        "import os, signal, subprocess\n"
+        "runner = os.getppid()\n"
+        "out = os.open(f'/proc/{runner}/fd/1', os.O_WRONLY)\n"
+        "subprocess.Popen(['sleep', '90'], stdout=out, start_new_session=True)\n"
+        "os.kill(runner, signal.SIGKILL)\n"
+    )
+    monkeypatch.setattr(rewards, "SANDBOX_START_S", 2)
+    started = time.monotonic()
+    assert run_code([source], timeout_s=1) == [0.0]
+    assert time.monotonic() - started < 60  # 90 s if the reward waited for the pipe
+    subprocess.run(["pkill", "-f", "sleep 90"], check=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("plain\n", "plain\n"),
+        ("<reasoning>r</reasoning><answer>\nx = 1\n</answer>", "\nx = 1\n"),
+        ("```python\nx = 1\n```\nIt prints:\n```\n1\n```\n", "x = 1\n"),
+        ('```python\ndef f():\n    """\n    ```\n    """\n```\n', 'def f():\n    """\n    ```\n    """\n'),
+        ("````python\n```\nx = 1\n````\n", "```\nx = 1\n"),
+        ("```python\nx = 1\n", "x = 1\n"),
+        ("<think>```python\nx = 1\n```</think>\n```\nx = 2\n```", "x = 2\n"),
+    ],
+)
+def test_which_code_counts(text, code):
+    assert rewards.extract_code(text) == code
 
 
 def test_a_candidate_that_breaks_the_runner_scores_zero(logged):
@@ -501,6 +614,23 @@ def test_wrapped_and_plain_reward_share_no_column(logged):
     assert len(logged.extra) == 3 and {len(values) for values in logged.extra.values()} == {2}
 
 
+def test_settings_show_in_the_name():
+    settings = [{}, {"target_len": 9}, {"penalty_per_token": 0.5}, {"max_share": 0.9}]
+    names = {rewards.with_length_penalty(rewards.format_reward, **setting).__name__ for setting in settings}
+    assert len(names) == 4 and rewards.with_length_penalty(rewards.format_reward, name="short").__name__ == "short"
+
+
+def test_a_wrapped_reward_may_call_the_hooks_by_keyword(logged):
+    def base_reward(completions, log_extra, log_metric, **kwargs):
+        log_extra(column="c", values=[1] * len(completions))
+        log_metric(name="m", value=1.0)
+        return [1.0] * len(completions)
+
+    wrapped = rewards.with_length_penalty(base_reward)
+    wrapped(completions=["a"], self=["column"], reward_fn=["column"], **logged.kwargs())
+    assert f"{wrapped.__name__}/c" in logged.extra and f"{wrapped.__name__}/m" in logged.metrics
+
+
 def test_hooks_are_not_invented():
     """AsyncGRPO passes none, so the wrapped reward must not be handed any."""
     seen = {}
@@ -553,6 +683,10 @@ def test_judge_mistakes_of_the_user_are_errors():
         rewards.make_rubric_judge_reward(object(), "r")
     with pytest.raises(ValueError, match="rubric"):
         rewards.make_rubric_judge_reward(Judge("pass"), " ")
+    kwargs_named_like_python = {"self": ["x"], "name": ["y"], "reward_fn": ["z"]}
+    assert rewards.make_rubric_judge_reward(Judge("pass"), "r")(
+        prompts=["p"], completions=["c"], **kwargs_named_like_python
+    ) == [1.0]
     names = {rewards.make_rubric_judge_reward(Judge("pass"), rubric).__name__ for rubric in ("a", "b")}
     assert len(names) == 2
     assert rewards.make_rubric_judge_reward(Judge("pass"), "a", name="tone").__name__ == "tone"
@@ -579,7 +713,7 @@ def test_pickled_into_a_spawned_child_with_async_grpos_arguments():
         rewards.format_reward,
         rewards.correctness_reward,
         rewards.schema_reward,
-        functools.partial(rewards.test_execution_reward, sandbox_cmd=HOST),
+        rewards.make_test_execution_reward(HOST),
         rewards.with_length_penalty(rewards.correctness_reward, target_len=5, penalty_per_token=0.1),
         rewards.make_rubric_judge_reward(reward_cases.Replies("pass"), "r"),
     ]

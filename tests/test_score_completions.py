@@ -128,7 +128,36 @@ def test_params_are_bound_and_group_size_chunks(score):
     assert {row["group"] for row in result["rows"]} == {1}
 
 
+def test_a_gold_column_called_label_is_not_a_persons_verdict(score):
+    rows = [{**row, "label": value} for row, value in zip(ROWS, ["positive", "1", "0", "1"])]
+    assert score(*EXACT, "--json", rows=rows)["labels"]["column"] is None
+    flags = [{**row, "label": value} for row, value in zip(ROWS, [1.0, True, "0", float("nan")])]
+    assert score(*EXACT, "--json", rows=flags)["labels"]["column"] is None
+    asked = score(*EXACT, "--label", "label", "--json", rows=flags)
+    assert [row["label"] for row in asked["rows"]] == ["pass", "pass", "fail", None]
+
+
+def test_without_prompts_there_are_no_groups_to_measure(score):
+    rows = [{key: value for key, value in row.items() if key != "prompt"} for row in ROWS]
+    result = score(*EXACT, "--json", rows=rows)
+    assert result["total"]["groups"] == 0 and result["total"]["mean_std_in_group"] is None
+    assert "not measured" in score(*EXACT, rows=rows).stdout
+
+
+def test_chats_that_parquet_filled_with_none_still_join(score, tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    prompt = [{"role": "system", "content": "s", "name": "x"}, {"role": "user", "content": "3 + 4"}]
+    table = pyarrow.Table.from_pylist([{"step": 1, "prompt": prompt, "completion": RIGHT}] * 2)
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    (tmp_path / "data.jsonl").write_text(json.dumps({"prompt": prompt, "answer": "7"}) + "\n")
+    result = score("a.parquet", *EXACT, "--dataset", "data.jsonl", "--json")
+    assert result["rewards"]["correctness_reward"]["mean"] == 2.0
+
+
 MODULE = """
+import rewards
 async def slow(completions, **kwargs):
     return [1.0] * len(completions)
 def buggy(completions, **kwargs):
@@ -145,11 +174,51 @@ def closed(completions):
     return [0.0] * len(completions)
 def tokens(completions, completion_ids, **kwargs):
     return [float(len(ids)) for ids in completion_ids]
+def coroutine(completions, **kwargs):
+    return slow(completions)
+def reasons(completions, log_extra, **kwargs):
+    log_extra("reasons/reason", ["one"])
+    return [0.0] * len(completions)
+def chatty(completions, trainer_state, log_extra, log_metric, **kwargs):
+    print("debug", trainer_state.global_step)
+    log_extra(column="chatty/reason", values=["\\x1b[2J[/red]"] * len(completions))
+    log_metric(name="m", value=1.0)
+    return [float(index) for index in range(len(completions))]
+concise = rewards.with_length_penalty(rewards.correctness_reward, target_len=1, penalty_per_token=0.1)
 """
 
 
-def test_an_async_reward_of_the_users_module(score, tmp_path):
+@pytest.fixture
+def mine(tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
+
+
+def test_what_a_reward_prints_and_logs_harms_neither_data_nor_terminal(score, mine):
+    assert score("--reward", "mine.chatty", "--json")["rows"][0]["reasons"]["chatty"] == "\x1b[2J[/red]"
+    shown = score("--reward", "mine.chatty").stdout
+    assert "debug" not in shown and "\x1b" not in shown and "[/red]" in shown
+
+
+def test_a_length_penalty_without_token_ids_says_that_it_counts_words(score, mine):
+    assert "counted words" in score("--reward", "mine.concise").stderr
+    with_ids = [{**row, "completion_ids": [1, 2]} for row in ROWS]
+    done = score("--reward", "mine.concise", rows=with_ids)
+    assert "counted words" not in done.stderr and "1.9" in done.stdout
+
+
+def test_output_that_cannot_be_written(score, tmp_path):
+    score(*EXACT)  # writes completions.jsonl
+    script = [sys.executable, str(ROOT / "scripts/rewards.py"), "score", "completions.jsonl", *EXACT]
+    for words, status in (("| head -1", 0), ("> /dev/full", 2)):
+        line = f"set -o pipefail; {' '.join(script)} --json {words}"
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == status and "Traceback" not in done.stderr, (words, done)
+    latin = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "60"}
+    done = subprocess.run(script, cwd=tmp_path, env=latin, capture_output=True, text=True)
+    assert done.returncode == 0 and "Traceback" not in done.stderr
+
+
+def test_an_async_reward_of_the_users_module(score, mine):
     assert score("--reward", "mine.slow", "--json")["rewards"]["slow"]["mean"] == 1.0
 
 
@@ -163,11 +232,12 @@ def test_an_async_reward_of_the_users_module(score, tmp_path):
         ("renamed", "missing a required argument: 'solutions'"),  # P-column-name
         ("closed", "unexpected keyword argument"),
         ("tokens", "missing a required argument: 'completion_ids'"),
-        ("gone", "has no reward 'gone'; it has buggy"),
+        ("coroutine", "coroutine raised TypeError"),
+        ("reasons", "logged 1 reasons for 4 completions"),
+        ("gone", "has no reward 'gone'; it has "),
     ],
 )
-def test_a_reward_that_would_end_the_training_is_found_before(score, tmp_path, name, said):
-    (tmp_path / "mine.py").write_text(MODULE)
+def test_a_reward_that_would_end_the_training_is_found_before(score, mine, name, said):
     assert said in score("--reward", f"mine.{name}", expect=2).stderr
 
 
@@ -185,8 +255,10 @@ def test_a_reward_that_would_end_the_training_is_found_before(score, tmp_path, n
         ((*EXACT, "--param", "x=y"), ROWS, "is not JSON"),
         (EXACT, [], "holds no rows"),
         (EXACT, [{"prompt": "p"}], 'row 1 has no "completion"'),
-        (EXACT, [{**ROWS[0], "label": "good"}], "label 'good'"),
-        (EXACT, [{**ROWS[0], "completions": "x"}], "clashes with what TRL passes"),
+        ((*EXACT, "--label", "label"), [{**ROWS[0], "label": "good"}], "label 'good'"),
+        (EXACT, [{**ROWS[0], "completions": "x"}], "completions is what TRL passes itself"),
+        ((*EXACT, "--param", "prompts=1"), ROWS, "prompts is what TRL passes itself"),
+        (EXACT, [ROWS[0], ROWS[2], ROWS[1]], "row 3 comes back to an earlier prompt"),
         (EXACT, [{**ROWS[0], "completion": 7}], "string or a list of chat messages"),
         ((), ROWS, "--reward"),
     ],
@@ -199,8 +271,8 @@ def test_bad_usage_and_input_get_one_clear_line(score, options, rows, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [('{"completion": "a"}\n{oops\n', "completions.jsonl:2: not JSON"), ("[1]\n", ":1: a line must hold an object"),
-     ("[" * 100_000, ":1: not JSON"), ("\udcff", "cannot be read")],
-    ids=["bad line", "not an object", "nested", "not utf-8"],
+     ("\ufeff{oops", ":1: not JSON"), ("[" * 100_000, ":1: not JSON"), ("\udcff", "cannot be read")],
+    ids=["bad line", "not an object", "byte order mark", "nested", "not utf-8"],
 )  # fmt: skip
 def test_broken_files_say_where(score, text, said):
     assert said in score(*EXACT, text=text, expect=2).stderr
@@ -212,6 +284,8 @@ def test_files_that_are_not_what_they_are_called(score, tmp_path):
     assert "not a parquet file" in score("x.parquet", *EXACT, expect=2).stderr
     assert "choose from .jsonl, .parquet" in score("x.txt", *EXACT, expect=2).stderr
     assert "none.parquet: no such file" in score("none.parquet", *EXACT, expect=2).stderr
+    (tmp_path / "d.parquet").mkdir()
+    assert "is a folder" in score("d.parquet", *EXACT, expect=2).stderr
 
 
 def test_a_copied_rewards_file_alone_says_what_it_needs(tmp_path):
@@ -238,3 +312,4 @@ def test_the_readme_quotes_real_output():
     printed = {line.rstrip() for line in (done.stdout + done.stderr).splitlines()}
     quoted = [line for line in readme if line.startswith(("\u2502", "note:")) and line != "\u2502 \u2026"]
     assert len(quoted) > 15 and not [line for line in quoted if line not in printed]
+    assert any(line in printed for line in readme if " labelled rows disagree with correctness_reward" in line)

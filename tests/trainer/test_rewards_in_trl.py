@@ -90,12 +90,14 @@ def test_all_rewards_wired_together(train, conversational):
 
 
 def test_execution_reward_trains_in_a_real_process(train):
-    """The tests call the completion's text as a module: most are not Python, which is the model's fault and scores 0."""
+    """The tests pass where the completion holds a 7, whatever Python thinks of it. The dataset tries to take the sandbox away."""
+    test_code = "def test_it():\n    assert '7' in open('candidate.py').read()\n"
     path = f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}"
-    bound = functools.partial(rewards.test_execution_reward, sandbox_cmd=["env", path])
-    dataset = rows(False, test_code=["def test_it():\n    import candidate\n"] * len(QUESTIONS))
-    trainer = train([bound], dataset, max_steps=1)
-    assert {row["test_execution_reward/reason"] for row in parquet_rows(trainer.args.output_dir)} == {"failed"}
+    bound = rewards.make_test_execution_reward(["env", path])
+    dataset = rows(False, test_code=[test_code] * len(QUESTIONS), sandbox_cmd=["false"] * len(QUESTIONS))
+    table = parquet_rows(train([bound], dataset).args.output_dir)
+    assert [row["test_execution_reward"] for row in table] == [float("7" in row["completion"]) for row in table]
+    assert {row["test_execution_reward/reason"] for row in table} == {"passed", "failed"}
 
 
 def test_an_async_wrapped_reward_is_awaited(train):

@@ -7,6 +7,7 @@ would have failed at the first training step.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import importlib
 import inspect
@@ -17,6 +18,7 @@ import shutil
 import statistics
 import sys
 import traceback
+import types
 from pathlib import Path
 
 EPILOG = """
@@ -39,7 +41,8 @@ exit codes: 0 = scored, 1 = a reward scored no row at all, 2 = bad usage or inpu
 BUILT_IN = ("format_reward", "correctness_reward", "schema_reward", "test_execution_reward")
 # What TRL fills in itself, and so never hands over from the dataset (trl 1.16.0, grpo_trainer.py, _calculate_rewards).
 NOT_COLUMNS = {"prompt", "completion", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
-LABELS = {"pass": True, "fail": False, "true": True, "false": False, "1": True, "0": False, "unsure": None, "": None}
+VERDICTS = {"pass": True, "fail": False, "unsure": None, "": None}
+FLAGS = {"true": True, "false": False, "1": True, "0": False}  # taken for labels only from a column named by --label
 
 
 class UserError(Exception):
@@ -48,7 +51,7 @@ class UserError(Exception):
 
 def read_jsonl(path: Path) -> list[dict]:
     rows = []
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -79,7 +82,7 @@ def read_rows(path: Path) -> list[dict]:
     if path.suffix not in readers:
         raise UserError(f"{path}: unknown kind of file; choose from {', '.join(readers)}")
     if not path.is_file():
-        raise UserError(f"{path}: no such file")
+        raise UserError(f"{path}: {'is a folder; name its files' if path.is_dir() else 'no such file'}")
     try:
         rows = readers[path.suffix](path)
     except (OSError, UnicodeDecodeError) as error:
@@ -101,17 +104,28 @@ def read_completions(paths: list[Path]) -> list[dict]:
     return rows
 
 
+def prompt_key(prompt) -> str:
+    """One key per prompt. Parquet gives every message the keys of all others, filled with None."""
+
+    def without_none(node):
+        if isinstance(node, dict):
+            return {key: without_none(value) for key, value in node.items() if value is not None}
+        return [without_none(item) for item in node] if isinstance(node, list) else node
+
+    return json.dumps(without_none(prompt), sort_keys=True, default=str)
+
+
 def add_columns(rows: list[dict], dataset: Path) -> None:
     """Join the dataset's columns to the completions by prompt."""
     by_prompt = {}
     for number, row in enumerate(read_rows(dataset), start=1):
         if "prompt" not in row:
             raise UserError(f'{dataset}: row {number} has no "prompt" to join by')
-        key = json.dumps(row["prompt"], sort_keys=True)
-        if by_prompt.setdefault(key, row) != row:
+        known = by_prompt.setdefault(prompt_key(row["prompt"]), row)
+        if json.dumps(known, sort_keys=True, default=str) != json.dumps(row, sort_keys=True, default=str):
             raise UserError(f"{dataset}: row {number} repeats a prompt with other columns, so the join is ambiguous")
     for number, row in enumerate(rows, start=1):
-        match = by_prompt.get(json.dumps(row.get("prompt"), sort_keys=True))
+        match = by_prompt.get(prompt_key(row.get("prompt")))
         if match is None:
             raise UserError(f"{dataset}: has no row with the prompt of completion {number}")
         row.update({key: value for key, value in match.items() if key not in row})
@@ -149,13 +163,20 @@ def arguments_for(rows: list[dict], columns: dict) -> dict:
         "prompts": [row.get("prompt") for row in rows],
         "completions": [row["completion"] for row in rows],
         **columns,
-        "trainer_state": None,
-        "log_extra": None,
-        "log_metric": lambda metric, value: None,
+        "trainer_state": types.SimpleNamespace(global_step=0, max_steps=0, epoch=0.0, log_history=[]),
+        "log_extra": lambda column, values: None,
+        "log_metric": lambda name, value: None,
     }
     if all("completion_ids" in row for row in rows):
         arguments["completion_ids"] = [row["completion_ids"] for row in rows]
     return arguments
+
+
+def is_async(reward) -> bool:
+    """As trl 1.16.0 tells (trainer/utils.py, is_async_callable)."""
+    while isinstance(reward, functools.partial):
+        reward = reward.func
+    return inspect.iscoroutinefunction(reward) or inspect.iscoroutinefunction(reward.__call__)
 
 
 def check_arguments(reward, name: str, arguments: dict, columns: dict) -> None:
@@ -172,12 +193,12 @@ def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None],
     size, extra = len(arguments["completions"]), {}
     arguments = {**arguments, "log_extra": lambda column, values: extra.setdefault(column, []).extend(values)}
     try:
-        rewards = reward(**arguments)
-        if inspect.isawaitable(rewards):
+        if is_async(reward):
             import asyncio
 
-            rewards = asyncio.run(_awaited(rewards))
-        rewards = list(rewards)
+            rewards = list(asyncio.run(reward(**arguments)))
+        else:
+            rewards = list(reward(**arguments))
     except Exception as error:  # a reward may fail in any way; TRL would end the training here
         at = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(at.filename).name}:{at.lineno}"
@@ -185,11 +206,10 @@ def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None],
     if len(rewards) != size:
         raise UserError(f"{name} gave {len(rewards)} rewards for {size} completions")
     rewards = [_number(name, row, reward) for row, reward in enumerate(rewards, start=1)]
-    return rewards, extra.get(f"{name}/reason", [""] * size)
-
-
-async def _awaited(awaitable):
-    return await awaitable
+    reasons = extra.get(f"{name}/reason", [""] * size)
+    if len(reasons) != size:
+        raise UserError(f"{name} logged {len(reasons)} reasons for {size} completions")
+    return rewards, [str(reason) for reason in reasons]
 
 
 def _number(name: str, row: int, reward) -> float | None:
@@ -211,10 +231,17 @@ def group_of_rows(rows: list[dict], size: int | None) -> list[int]:
         if len(rows) % size:
             raise UserError(f"--group-size {size} does not divide the {len(rows)} rows")
         return [index // size for index in range(len(rows))]
-    groups, previous = [], None
-    for row in rows:
-        key = (row["_file"], row.get("step"), json.dumps(row.get("prompt"), sort_keys=True, default=str))
+    groups, previous, seen = [], None, set()
+    for index, row in enumerate(rows):
+        # Without a prompt nothing says which rows belong together, so each is alone.
+        key = (row["_file"], row.get("step"), prompt_key(row["prompt"]) if "prompt" in row else index)
+        if key != previous and key in seen and "step" not in row:  # TRL may draw a prompt twice for one step
+            raise UserError(
+                f"row {index + 1} comes back to an earlier prompt: put the completions of one prompt on consecutive "
+                f"rows, or give --group-size"
+            )
         groups.append((groups[-1] + (key != previous)) if groups else 0)
+        seen.add(key)
         previous = key
     return groups
 
@@ -245,16 +272,30 @@ def total_of(rewards: dict[str, list], row: int) -> float | None:
     return sum(values) if values else None
 
 
-def read_labels(rows: list[dict], column: str) -> list[bool | None]:
+def read_labels(rows: list[dict], column: str | None) -> tuple[str | None, list[bool | None]]:
+    """The label column and each row's label. Without `column`, a column `label` is taken if it holds verdicts only: in
+    many datasets it is the gold."""
+    chosen = column or "label"
+    if not any(chosen in row for row in rows):
+        if column:
+            have = ", ".join(sorted({key for row in rows for key in row} - {"_file"}))
+            raise UserError(f"no column {column!r} to take labels from; the columns are: {have}")
+        return None, [None] * len(rows)
     labels = []
     for number, row in enumerate(rows, start=1):
-        value = row.get(column)
-        key = "" if value is None else str(value).strip().lower()
-        if key not in LABELS:
-            choices = ", ".join(filter(None, LABELS))
-            raise UserError(f"row {number}: label {value!r} in column {column!r} is not one of {choices}")
-        labels.append(LABELS[key])
-    return labels
+        value = row.get(chosen)
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            value = ""
+        elif isinstance(value, float) and value.is_integer():
+            value = int(value)
+        key = str(value).strip().lower()
+        if column is None and key not in VERDICTS:
+            return None, [None] * len(rows)
+        if key not in {**VERDICTS, **FLAGS}:
+            choices = ", ".join(filter(None, [*VERDICTS, *FLAGS]))
+            raise UserError(f"row {number}: label {value!r} in column {chosen!r} is not one of {choices}")
+        labels.append({**VERDICTS, **FLAGS}[key])
+    return chosen, labels
 
 
 def score(args) -> dict:
@@ -262,31 +303,32 @@ def score(args) -> dict:
     if args.dataset:
         add_columns(rows, args.dataset)
     names = {key for row in rows for key in row} - NOT_COLUMNS - {"_file"}
-    clash = names & {"prompts", "completions"}
+    clash = (names | set(args.param)) & (NOT_COLUMNS | {"prompts", "completions"})
     if clash:
-        raise UserError(f"column {', '.join(sorted(clash))} clashes with what TRL passes itself; rename it")
+        raise UserError(f"{', '.join(sorted(clash))} is what TRL passes itself; rename the column or parameter")
     columns = {name: [row.get(name) for row in rows] for name in sorted(names)}
     columns.update(args.param)
     groups = group_of_rows(rows, args.group_size)
+    label_column, labels = read_labels(rows, args.label)
     arguments = arguments_for(rows, columns)
 
-    rewards, reasons = {}, {}
-    for path in args.reward:
-        reward = load_reward(path)
-        name = reward_name(reward)
-        if name in rewards:
-            raise UserError(f"two rewards are called {name!r}: TRL would log both in one column; give one a __name__")
-        check_arguments(reward, name, arguments, columns)
-        rewards[name], reasons[name] = call_reward(reward, name, arguments)
+    with contextlib.redirect_stdout(sys.stderr):  # what a reward prints must not end up in the data
+        functions = {}
+        for path in args.reward:
+            reward = load_reward(path)
+            name = reward_name(reward)
+            if name in functions:
+                raise UserError(f"two rewards are called {name!r}: TRL would log both in one column; name one of them")
+            check_arguments(reward, name, arguments, columns)
+            functions[name] = reward
+        compared = args.compare or list(functions)
+        unknown = [name for name in compared if name not in functions]
+        if unknown:
+            raise UserError(f"--compare {unknown[0]}: no such reward; choose from {', '.join(functions)}")
+        rewards, reasons = {}, {}
+        for name, reward in functions.items():
+            rewards[name], reasons[name] = call_reward(reward, name, arguments)
 
-    label_column = args.label or ("label" if "label" in names else None)
-    if label_column and label_column not in names:
-        raise UserError(f"no column {label_column!r} to take labels from; the columns are: {', '.join(sorted(names))}")
-    labels = read_labels(rows, label_column) if label_column else [None] * len(rows)
-    compared = args.compare or list(rewards)
-    unknown = [name for name in compared if name not in rewards]
-    if unknown:
-        raise UserError(f"--compare {unknown[0]}: no such reward; choose from {', '.join(rewards)}")
     disagreements = [
         {"row": row + 1, "reward": name, "value": rewards[name][row], "label": "pass" if labels[row] else "fail"}
         for name in compared
@@ -319,6 +361,10 @@ def score(args) -> dict:
             "kinds": sorted({str(row.get("kind", "unknown")) for row, label in zip(rows, labels) if label is not None}),
         },
         "disagreements": disagreements,
+        # A length penalty counts tokens in training; a file without completion_ids leaves it words to count.
+        "length_in_words": [name for name, reward in functions.items() if hasattr(reward, "target_len")]
+        if "completion_ids" not in arguments
+        else [],
     }
 
 
@@ -349,7 +395,7 @@ def show(result: dict, limit: int) -> None:
         table = Table("row", "group", *names, "label", "completion", title=title, title_justify="left")
         room = max(30, width - 24 - sum(max(len(name), 16) + 3 for name in names))
         for row in rows:
-            cells = [f"{number(row['rewards'][name])} {row['reasons'][name]}" for name in names]
+            cells = [Text(f"{number(row['rewards'][name])} {one_line(row['reasons'][name], 40)}") for name in names]
             text = one_line(completion_text(row["completion"]), room)
             table.add_row(str(row["row"]), str(row["group"]), *cells, row["label"] or "", Text(text, no_wrap=True))
         return table
@@ -387,6 +433,8 @@ def notes(result: dict) -> list[str]:
         found.append("no prompt has two scored completions, so group statistics were not measured")
     elif total["dead_groups"]:
         found.append(f"{total['dead_groups']} of {total['groups']} groups are dead (all rewards equal, advantage 0)")
+    for name in result["length_in_words"]:
+        found.append(f"{name} counted words, because the file has no completion_ids; in training it counts tokens")
     labels = result["labels"]
     if labels["column"] and labels["labelled"] < len(result["rows"]):
         found.append(f"{len(result['rows']) - labels['labelled']} rows have no label")
@@ -454,23 +502,39 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: list[str] | None = None) -> int:
-    args = build_parser().parse_args(argv)
-    args.param = dict(args.param)
-    try:
-        if (args.group_size is not None and args.group_size < 2) or args.rows < 0:
-            raise UserError("--group-size must be at least 2 and --rows at least 0")
-        result = score(args)
-        if args.json:
-            print(json.dumps(result, ensure_ascii=True, indent=1, default=str))
-        else:
-            try:
-                show(result, args.rows)
-            except ImportError:
-                raise UserError("the tables need rich: pip install rich, or use --json") from None
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+def run(args) -> int:
+    if (args.group_size is not None and args.group_size < 2) or args.rows < 0:
+        raise UserError("--group-size must be at least 2 and --rows at least 0")
+    result = score(args)
+    if args.json:
+        print(json.dumps(result, ensure_ascii=True, indent=1, default=str))
+    else:
+        try:
+            show(result, args.rows)
+        except ImportError:
+            raise UserError("the tables need rich: pip install rich, or use --json") from None
+    sys.stdout.flush()
     for note in notes(result):
         print(f"note: {note}", file=sys.stderr)
     return 0 if all(stats["scored"] for stats in result["rewards"].values()) else 1
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    args.param = dict(args.param)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
+    try:
+        return run(args)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        print(f"error: the output cannot be written ({error.strerror})", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; nothing was written", file=sys.stderr)
+        return 130
