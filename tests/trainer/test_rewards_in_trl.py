@@ -222,6 +222,33 @@ def test_two_rewards_of_one_name_share_a_column(train):
     assert len([column for column in parquet_rows(trainer.args.output_dir)[0] if column == "same"]) == 1
 
 
+def test_of_two_rewards_that_log_one_column_the_later_is_seen(train):
+    def logging_reward(value):
+        def reward(completions, log_extra, **kwargs):
+            log_extra("shared/reason", [value] * len(completions))
+            return [1.0] * len(completions)
+
+        reward.__name__ = value
+        return reward
+
+    table = parquet_rows(train([logging_reward("first"), logging_reward("second")]).args.output_dir)
+    assert {row["shared/reason"] for row in table} == {"second"}
+
+
+def test_a_column_overrules_what_a_partial_has_bound(train):
+    """Why the sandbox is bound by a callable object."""
+    seen = []
+
+    def bound(completions, setting, **kwargs):
+        seen.extend(setting)
+        return [1.0] * len(completions)
+
+    train(
+        [functools.partial(bound, setting=["mine"])], [{**row, "setting": "theirs"} for row in rows(False)], max_steps=1
+    )
+    assert set(seen) == {"theirs"}
+
+
 # --- the command line -------------------------------------------------------------------------------------------------
 
 
