@@ -7,7 +7,12 @@ BIN := $(VENV)/bin
 ## help: this list
 .PHONY: help
 help:
-	@sed -n 's/^## //p' Makefile | awk -F': ' '{printf "make %-8s %s\n", $$1, $$2}'
+	@sed -n 's/^## //p' Makefile | awk '{ at = index($$0, ": "); printf "make %-8s %s\n", substr($$0, 1, at - 1), substr($$0, at + 2) }'
+
+## zip: the skill folder for hosts that take an upload, in dist/
+.PHONY: zip
+zip:
+	@$(PYTHON) tests/hosts.py zip
 
 ## install: virtual environment with the pinned tools (every target below does this first)
 .PHONY: install
@@ -33,6 +38,11 @@ check: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python -m pytest
+
+## validate: what the hosts' own tools say of the plugin (npm puts 400 MB of Claude Code into .venv/hosts)
+.PHONY: validate
+validate: install
+	@$(BIN)/python tests/hosts.py validate --cache $(VENV)/hosts
 
 ## fix: bring documents, generated tables and the mirror in line with the code (says what it changed, then exits 1)
 .PHONY: fix

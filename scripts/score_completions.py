@@ -206,7 +206,9 @@ def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None],
     if len(rewards) != size:
         raise UserError(f"{name} gave {len(rewards)} rewards for {size} completions")
     rewards = [_number(name, row, reward) for row, reward in enumerate(rewards, start=1)]
-    reasons = extra.get(f"{name}/reason", [""] * size)
+    # A wrapper hands on the reason of the reward it wraps, below its own name.
+    logged = sorted(column for column in extra if column.startswith(f"{name}/") and column.endswith("/reason"))
+    reasons = extra[logged[0]] if logged else [""] * size
     if len(reasons) != size:
         raise UserError(f"{name} logged {len(reasons)} reasons for {size} completions")
     return rewards, [str(reason) for reason in reasons]

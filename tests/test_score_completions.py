@@ -203,7 +203,7 @@ def test_a_length_penalty_without_token_ids_says_that_it_counts_words(score, min
     assert "counted words" in score("--reward", "mine.concise").stderr
     with_ids = [{**row, "completion_ids": [1, 2]} for row in ROWS]
     done = score("--reward", "mine.concise", rows=with_ids)
-    assert "counted words" not in done.stderr and "1.9" in done.stdout
+    assert "counted words" not in done.stderr and "1.9 correct" in done.stdout
 
 
 def test_output_that_cannot_be_written(score, tmp_path):
@@ -302,14 +302,48 @@ def test_the_example_holds_what_the_readme_says():
     assert result["disagreements"], "an example without a disagreement teaches nothing"
 
 
+def readme_block(first_line: str) -> list[str]:
+    """The lines of the README's text block that begins with `first_line`."""
+    blocks = (ROOT / "README.md").read_text(encoding="utf-8").split("```text\n")[1:]
+    (block,) = [block for block in blocks if block.startswith(first_line)]
+    return block.split("```")[0].splitlines()
+
+
+def printed_by(folder: Path, *words: str) -> list[str]:
+    env = {**os.environ, "COLUMNS": "110"}
+    done = subprocess.run([sys.executable, *words], cwd=folder, env=env, capture_output=True, text=True)
+    return [line.rstrip() for line in (done.stdout + done.stderr).splitlines()]
+
+
 def test_the_readme_quotes_real_output():
     """Every table line of the README's first output block is a line the command prints today."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").split("```text\n")[1].split("```")[0].splitlines()
-    command = readme[0].removeprefix("$ python ")
-    assert command.startswith("scripts/rewards.py score examples/completions.jsonl")
-    env = {**os.environ, "COLUMNS": "110"}
-    done = subprocess.run([sys.executable, *command.split()], cwd=ROOT, env=env, capture_output=True, text=True)
-    printed = {line.rstrip() for line in (done.stdout + done.stderr).splitlines()}
+    readme = readme_block("$ python scripts/rewards.py score examples")
+    printed = printed_by(ROOT, *readme[0].removeprefix("$ python ").split())
     quoted = [line for line in readme if line.startswith(("\u2502", "note:")) and line != "\u2502 \u2026"]
     assert len(quoted) > 15 and not [line for line in quoted if line not in printed]
     assert any(line in printed for line in readme if " labelled rows disagree with correctness_reward" in line)
+
+
+def test_the_readmes_copier_gets_what_it_shows(tmp_path):
+    """The block's files are written, its command is run, and its output is the block's, to the line."""
+    lines, outputs, command = readme_block("$ cp scripts/rewards.py"), {}, None
+    for line in lines:
+        if line.startswith("$ "):
+            command = line[2:]
+            outputs[command] = []
+        else:
+            outputs[command].append(line)
+    for name in ("rewards.py", "score_completions.py"):
+        (tmp_path / name).write_bytes((ROOT / "scripts" / name).read_bytes())
+    for command, output in outputs.items():
+        if command.startswith("cat "):
+            (tmp_path / command.split()[1]).write_text("\n".join(output) + "\n", encoding="utf-8")
+    (scoring,) = [command for command in outputs if command.startswith("python rewards.py score")]
+    assert printed_by(tmp_path, *scoring.split()[1:]) == outputs[scoring]
+
+
+def test_the_readme_looks_up_what_is_there():
+    command, output = readme_block("$ grep")
+    _, _, _, count, pattern, path = command.split()
+    assert (count, path) == ("1", "references/troubleshooting.md")
+    assert output == next(line for line in (ROOT / path).read_text(encoding="utf-8").splitlines() if pattern in line)

@@ -1,0 +1,150 @@
+"""references/memory-sizing.md: what is arithmetic is computed again, what is traced must agree with the arithmetic."""
+
+import re
+from pathlib import Path
+
+import docsync
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GIB = 2**30
+# Parameters of common dense models of each size class, in billions; the bfloat16 weights of the traces give the same.
+PARAMETERS = {"0.5B": 0.494, "1.5B": 1.544, "3B": 3.086, "7B": 7.616, "14B": 14.77, "32B": 32.76, "70B": 70.55}
+PLANNED_BANDWIDTH = 190  # GB/s, DGX Spark
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The tables of a document, as rows of cells."""
+    tokens = docsync.MarkdownIt("commonmark").enable("table").parse(text)
+    found = []
+    for position, token in enumerate(tokens):
+        if token.type == "table_open":
+            found.append([])
+        elif token.type == "tr_open":
+            found[-1].append([])
+        elif token.type == "inline" and tokens[position - 1].type in ("td_open", "th_open"):
+            found[-1][-1].append(token.content)
+    return found
+
+
+def table_with(text: str, header: str) -> list[list[str]]:
+    matching = [table for table in tables(text) if header in table[0]]
+    assert len(matching) == 1 and len(matching[0]) > 2, header
+    return matching[0][1:]
+
+
+def resident_problems(text: str) -> list[str]:
+    """The traced resident size of full fine-tuning against bytes per parameter (weights and optimizer state)."""
+    problems, checked = [], 0
+    for row in table_with(text, "QLoRA r16"):
+        for cell, bytes_each in ((row[1], 12), (row[2], 6)):
+            numbers = re.fullmatch(r"([\d.]+) / ([\d.]+)", cell)
+            if numbers:
+                checked += 1
+                expected = PARAMETERS[row[0]] * 1e9 * bytes_each / GIB
+                if abs(float(numbers[2]) / expected - 1) > 0.02 or float(numbers[1]) <= float(numbers[2]):
+                    problems.append(f"{row[0]}: {cell}, {expected:.1f} beside vLLM expected")
+    assert checked >= 8
+    return problems
+
+
+def cache_problems(text: str) -> list[str]:
+    problems = []
+    for row in table_with(text, "KV heads"):
+        layers, heads, size = map(int, row[1:4])
+        per_token = 2 * layers * heads * size * 2
+        expected = [f"{per_token / 1024:g}", f"{per_token * 4096 / GIB:.2f}", f"{per_token * 131_072 / GIB:.2f}"]
+        if row[4:] != expected:
+            problems.append(f"{row[0]}: {row[4:]}, expected {expected}")
+    return problems
+
+
+def bandwidth_problems(text: str) -> list[str]:
+    problems = []
+    for row in table_with(text, "Weights read per token, GB"):
+        gigabytes = PARAMETERS[row[0]] * 2
+        speed = PLANNED_BANDWIDTH / gigabytes
+        expected = [f"{gigabytes:.1f}", f"{speed:.1f}", f"{512 / speed:.0f}"]
+        if row[1:] != expected:
+            problems.append(f"{row[0]}: {row[1:]}, expected {expected}")
+    return problems
+
+
+def bytes_problems(text: str) -> list[str]:
+    return [
+        f"{row[0]}: {row[1:]}"
+        for row in table_with(text, "AdamW state")
+        if int(row[4]) != sum(map(int, row[1:4])) or int(row[5]) != int(row[1]) + int(row[3])
+    ]
+
+
+CHECKS = [resident_problems, cache_problems, bandwidth_problems, bytes_problems]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_numbers(check):
+    assert check((ROOT / "references/memory-sizing.md").read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "old", "new"),
+    [
+        (resident_problems, "113.8 / 85.1", "113.8 / 75.1"),
+        (cache_problems, "| 28 | 4 | 128 | 56 |", "| 28 | 4 | 128 | 112 |"),
+        (bandwidth_problems, "| 12.5 | 41 |", "| 17.9 | 41 |"),
+        (bytes_problems, "| 4 | 4 | 8 | 16 | 12 |", "| 4 | 4 | 8 | 18 | 12 |"),
+    ],
+)
+def test_a_wrong_number_is_found(check, old, new):
+    text = (ROOT / "references/memory-sizing.md").read_text(encoding="utf-8")
+    assert old in text and check(text.replace(old, new))
+
+
+def test_an_empty_document_is_not_fine():
+    for check in CHECKS:
+        with pytest.raises(AssertionError):
+            check("no tables here")
+
+
+def test_what_the_text_says_of_trl_is_so():
+    """Defaults and facts the prose states, asked of the installed packages."""
+    import inspect
+
+    import trl.kernels.chunked_logprob
+    from trl import GRPOConfig
+    from trl.trainer import grpo_trainer, utils
+
+    config = GRPOConfig(output_dir="unused", use_cpu=True, bf16=False)
+    assert (config.beta, config.gradient_checkpointing, config.vllm_enable_sleep_mode) == (0.0, True, False)
+    assert (config.vllm_mode, config.vllm_gpu_memory_utilization, config.vllm_max_model_length) == (
+        "colocate",
+        0.3,
+        None,
+    )
+    assert GRPOConfig(output_dir="unused", use_cpu=True, bf16=False, optim="adamw_8bit").optim == "adamw_8bit"
+    assert 'kwargs.get("dtype", "float32")' in inspect.getsource(utils.create_model_from_path)
+    assert "sleep(level=2)" in (Path(trl.__file__).parent / "generation/vllm_generation.py").read_text()
+    assert "self.ref_model = None" in inspect.getsource(grpo_trainer.GRPOTrainer.__init__)
+
+
+def test_the_size_classes_have_the_parameters_we_count_with():
+    """Parameter counts of the shapes in the cache table, from the model class itself on the meta device."""
+    import torch
+    from transformers import AutoModelForCausalLM, Qwen2Config
+
+    shapes = {  # layers, hidden size, heads, KV heads, MLP size, vocabulary, tied embeddings
+        "0.5B": (24, 896, 14, 2, 4864, 151_936, True),
+        "1.5B": (28, 1536, 12, 2, 8960, 151_936, True),
+        "3B": (36, 2048, 16, 2, 11008, 151_936, True),
+        "7B": (28, 3584, 28, 4, 18944, 152_064, False),
+        "14B": (48, 5120, 40, 8, 13824, 152_064, False),
+        "32B": (64, 5120, 40, 8, 27648, 152_064, False),
+    }
+    for name, (layers, hidden, heads, kv_heads, mlp, vocabulary, tied) in shapes.items():
+        config = Qwen2Config(
+            vocab_size=vocabulary, hidden_size=hidden, intermediate_size=mlp, num_hidden_layers=layers,
+            num_attention_heads=heads, num_key_value_heads=kv_heads, tie_word_embeddings=tied,
+        )  # fmt: skip
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+        assert model.num_parameters() / 1e9 == pytest.approx(PARAMETERS[name], rel=0.002), name
