@@ -41,8 +41,8 @@ def training_table() -> None:
     checkpoint = max((ROOT / OUT / "grpo").glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
     history = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
     rows = [row for row in history if "reward" in row]
-    columns = {"reward": "reward", **{name: f"rewards/{name}/mean" for name in REWARDS},
-               "dead groups": "frac_reward_zero_std", "clipped": "completions/clipped_ratio"}  # fmt: skip
+    parts = {key.split("/")[1]: key for key in rows[0] if key.startswith("rewards/") and key.endswith("/mean")}
+    columns = {**parts, "sum": "reward", "dead groups": "frac_reward_zero_std", "clipped": "completions/clipped_ratio"}
     table = Table("steps", *columns, title="what the trainer logged, mean over 8 steps", title_justify="left")
     for start in range(0, len(rows), 8):
         part = rows[start : start + 8]
@@ -64,8 +64,9 @@ def main() -> int:
         "python", "scripts/rewards.py", "score", "examples/completions.jsonl", *REWARD_OPTIONS,
         "--compare", "correctness_reward", "--rows", "16")  # fmt: skip
     print(
-        "\nThese labels are of kind `agent`: they illustrate. A gate would still say NO here, because nobody has read\n"
-        "50-100 outputs beside their rewards. Read them, and mend the reward where you disagree, before any real run."
+        "\nThese labels are of kind `agent`: they illustrate. The gate of the Inspection Rule would still say NO,\n"
+        "because no person has read 50-100 outputs beside their rewards. Read them (`--full` shows them whole),\n"
+        "and mend the reward where you disagree, before any real run."
     )
     tiny_model = str(OUT / "tiny-model")
     run("2. A toy policy in place of your checkpoint",

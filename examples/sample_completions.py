@@ -242,8 +242,6 @@ def check_prompt_row(row: object) -> str | None:
         for key in ("role", "content"):
             if not isinstance(message.get(key), str):
                 return f'a message in "prompt" has no text for "{key}"'
-    if not isinstance(row.get("answer"), str):
-        return '"answer" is not a string'
     return None
 
 
@@ -403,7 +401,7 @@ def sample(args: argparse.Namespace) -> None:
                 {
                     "prompt": row["prompt"],
                     "completion": [{"role": "assistant", "content": text}],
-                    "answer": row["answer"],
+                    **{key: value for key, value in row.items() if key not in ("prompt", "completion", "finish")},
                     "finish": finish,
                 }
             )

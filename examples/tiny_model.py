@@ -6,8 +6,10 @@
 """Build a model of about 90,000 parameters, with tokenizer and chat template, that GRPO trains on a CPU in seconds.
 
 It rehearses a run: the trainer, the config, the dataset and the rewards are the real ones, only the policy is a toy.
-Every word of the prompts is one token. A short supervised warm-up teaches it the answer's shape with answers drawn
-at random, because GRPO needs what a base model fresh from its initialisation does not have: a success rate above 0.
+Every word of the prompts is one token, every digit and sign too. A short supervised warm-up teaches it the shape
+`<reasoning>so</reasoning><answer>...</answer>` with answers drawn at random, because GRPO needs what a model fresh from
+its initialisation does not have: a success rate above 0. So it can rehearse tasks whose answer stands in `<answer>`
+tags; set `max_completion_length` above 7 plus the pieces of the longest answer.
 """
 
 import argparse
@@ -22,7 +24,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for a model this small, threads cost more than they bring
 
 SPECIAL = ["<pad>", "<eos>", "<unk>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"]
-TAGS = ["<reasoning>", "</reasoning>", "<answer>", "</answer>"]
+TAGS = ["<reasoning>", "</reasoning>", "<answer>", "</answer>", "so"]
 PIECE = r"</?[a-z]+>|[A-Za-z]+|\d|\s|[^\sA-Za-z\d]"
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<eos>{% endfor %}"
@@ -87,7 +89,7 @@ def warm_up(model, tokenizer, prompts: list, answers: list[str], steps: int, see
         rows, labels = [], []
         for prompt in choose.choices(prompts, k=16):
             answer = choose.choice(answers)
-            text = f"<reasoning>{answer}</reasoning><answer>{answer}</answer><eos>"
+            text = f"<reasoning>so</reasoning><answer>{answer}</answer><eos>"
             start = tokenizer(render(tokenizer, prompt))["input_ids"]
             target = tokenizer(text)["input_ids"]
             rows.append(start + target)

@@ -33,10 +33,12 @@ examples:
 
 rewards:
   format_reward, correctness_reward, schema_reward, test_execution_reward, or module.name as in
-  `trl grpo --reward_funcs` (looked up from the current folder)
+  `trl grpo --reward_funcs` (looked up in the current folder, then beside this script)
 
-exit codes: 0 = scored, 1 = a reward scored no row at all, 2 = bad usage or input
+labels:
+  a column with pass, fail or unsure, and beside it a column `kind` that says who read: person, or agent
 """
+EXIT_CODES = "exit codes: 0 = ok, 1 = a reward scored no row at all, 2 = bad usage or input"
 
 BUILT_IN = ("format_reward", "correctness_reward", "schema_reward", "test_execution_reward")
 # What TRL fills in itself, and so never hands over from the dataset (trl 1.16.0, grpo_trainer.py, _calculate_rewards).
@@ -79,16 +81,16 @@ def read_parquet(path: Path) -> list[dict]:
 
 def read_rows(path: Path) -> list[dict]:
     readers = {".jsonl": read_jsonl, ".parquet": read_parquet}
+    if path.is_dir():
+        raise UserError(f"{path}: is a folder; name its files, as in {path}/*.parquet")
     if path.suffix not in readers:
         raise UserError(f"{path}: unknown kind of file; choose from {', '.join(readers)}")
     if not path.is_file():
-        raise UserError(f"{path}: {'is a folder; name its files' if path.is_dir() else 'no such file'}")
+        raise UserError(f"{path}: no such file")
     try:
         rows = readers[path.suffix](path)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if not rows:
-        raise UserError(f"{path}: holds no rows")
     return rows
 
 
@@ -101,6 +103,8 @@ def read_completions(paths: list[Path]) -> list[dict]:
                     f'{path}: row {number} has no "completion"; it has {", ".join(sorted(row)) or "nothing"}'
                 )
             rows.append({**row, "_file": str(path)})
+    if not rows:  # one empty file among others is what a step without generation leaves
+        raise UserError(f"{', '.join(map(str, paths))}: no rows")
     return rows
 
 
@@ -184,8 +188,17 @@ def check_arguments(reward, name: str, arguments: dict, columns: dict) -> None:
     try:
         inspect.signature(reward).bind(**arguments)
     except TypeError as error:
+        if "unexpected keyword" in str(error):
+            raise UserError(f"{name}: {error}; add **kwargs to it, TRL passes all columns and more") from None
         have = ", ".join(sorted(columns)) or "none"
         raise UserError(f"{name}: {error}; the columns are: {have}. A constant can be given with --param") from None
+
+
+def columns_read(reward, columns: dict) -> set[str]:
+    """The columns a reward names in its signature, through partials and wrappers."""
+    while isinstance(reward, functools.partial) or hasattr(reward, "reward_fn"):
+        reward = reward.func if isinstance(reward, functools.partial) else reward.reward_fn
+    return set(inspect.signature(reward).parameters) & set(columns)
 
 
 def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None], list[str]]:
@@ -253,8 +266,9 @@ def summary(values: list[float | None], groups: list[int]) -> dict:
     by_group = {}
     for value, group in zip(values, groups):
         by_group.setdefault(group, []).append(value)
-    measured = [[v for v in group if v is not None] for group in by_group.values()]
-    measured = [group for group in measured if len(group) > 1]
+    by_group = {group: [v for v in members if v is not None] for group, members in by_group.items()}
+    measured = [members for members in by_group.values() if len(members) > 1]
+    dead = [group + 1 for group, members in by_group.items() if len(members) > 1 and min(members) == max(members)]
     return {
         "scored": len(scored),
         "abstained": len(values) - len(scored),
@@ -263,7 +277,8 @@ def summary(values: list[float | None], groups: list[int]) -> dict:
         "max": max(scored, default=None),
         "groups": len(measured),
         # A group whose rewards are all equal has advantage 0 throughout: it costs its rollouts and teaches nothing.
-        "dead_groups": sum(min(group) == max(group) for group in measured),
+        "dead_groups": len(dead),
+        "dead_group_numbers": dead,
         "mean_std_in_group": statistics.fmean(map(statistics.pstdev, measured)) if measured else None,
     }
 
@@ -292,6 +307,8 @@ def read_labels(rows: list[dict], column: str | None) -> tuple[str | None, list[
             value = int(value)
         key = str(value).strip().lower()
         if column is None and key not in VERDICTS:
+            what = f"row {number} says {value!r}, not pass, fail or unsure"
+            print(f"note: column 'label' is not taken for labels: {what}; --label label insists", file=sys.stderr)
             return None, [None] * len(rows)
         if key not in {**VERDICTS, **FLAGS}:
             choices = ", ".join(filter(None, [*VERDICTS, *FLAGS]))
@@ -308,6 +325,9 @@ def score(args) -> dict:
     clash = (names | set(args.param)) & (NOT_COLUMNS | {"prompts", "completions"})
     if clash:
         raise UserError(f"{', '.join(sorted(clash))} is what TRL passes itself; rename the column or parameter")
+    taken = names & set(args.param)
+    if taken:
+        raise UserError(f"--param {', '.join(sorted(taken))}: the file has that column, and in TRL the column wins")
     columns = {name: [row.get(name) for row in rows] for name in sorted(names)}
     columns.update(args.param)
     groups = group_of_rows(rows, args.group_size)
@@ -331,12 +351,16 @@ def score(args) -> dict:
         for name, reward in functions.items():
             rewards[name], reasons[name] = call_reward(reward, name, arguments)
 
+    compared_rows = {
+        name: sum(None not in (label, value) for label, value in zip(labels, rewards[name])) for name in compared
+    }
     disagreements = [
         {"row": row + 1, "reward": name, "value": rewards[name][row], "label": "pass" if labels[row] else "fail"}
         for name in compared
         for row in range(len(rows))
         if None not in (labels[row], rewards[name][row]) and labels[row] != (rewards[name][row] > args.pass_above)
     ]
+    read_by_rewards = {name for reward in functions.values() for name in columns_read(reward, columns)}
     totals = [total_of(rewards, row) for row in range(len(rows))]
     return {
         "schema_version": 1,
@@ -347,6 +371,7 @@ def score(args) -> dict:
                 "group": groups[index] + 1,
                 "prompt": row.get("prompt"),
                 "completion": row["completion"],
+                "columns": {name: row[name] for name in sorted(read_by_rewards) if name in row},
                 "rewards": {name: values[index] for name, values in rewards.items()},
                 "reasons": {name: values[index] for name, values in reasons.items()},
                 "total": totals[index],
@@ -358,8 +383,12 @@ def score(args) -> dict:
         "total": summary(totals, groups),
         "labels": {
             "column": label_column,
-            "compared": compared,
+            # Rows that have a label and a reward: where the reward abstained there is nothing to compare.
+            "compared": compared_rows,
             "labelled": sum(label is not None for label in labels),
+            "unsure": sum(str(row.get(label_column)).strip().lower() == "unsure" for row in rows)
+            if label_column
+            else 0,
             "kinds": sorted({str(row.get("kind", "unknown")) for row, label in zip(rows, labels) if label is not None}),
         },
         "disagreements": disagreements,
@@ -370,40 +399,67 @@ def score(args) -> dict:
     }
 
 
-def one_line(text: str, width: int) -> str:
-    """Model-written text, made safe for a terminal: control characters shown as dots, line breaks as spaces.
+def safe(text: str) -> str:
+    """Model-written text made safe for a terminal: characters that drive it are shown as dots, line breaks stay."""
+    return "".join(c if c.isprintable() or c == "\n" else "\u00b7" for c in text.replace("\t", "    "))
 
-    What does not fit is cut from the middle, because the answer stands at the end."""
-    text = " ".join(text.split())
-    text = "".join(character if character.isprintable() else "\u00b7" for character in text)
+
+def one_line(text: str, width: int) -> str:
+    """What does not fit is cut from the middle, because the answer stands at the end."""
+    text = safe(" ".join(text.split()))
     start = width // 3
     return text if len(text) <= width else f"{text[:start]}\u2026{text[start + 1 - width :]}"
 
 
-def show(result: dict, limit: int) -> None:
+def show(result: dict, limit: int, full: bool) -> None:
     from rewards import completion_text
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     width = shutil.get_terminal_size((120, 40)).columns
-    console = Console(width=width)
+    console = Console(width=width, highlight=False)
     names = list(result["rewards"])
 
     def number(value) -> str:
         return "none" if value is None else f"{value:.3g}"
 
-    def rows_table(title: str, rows: list[dict]) -> Table:
-        table = Table("row", "group", *names, "label", "completion", title=title, title_justify="left")
-        room = max(30, width - 24 - sum(max(len(name), 16) + 3 for name in names))
-        for row in rows:
-            cells = [Text(f"{number(row['rewards'][name])} {one_line(row['reasons'][name], 40)}") for name in names]
-            text = one_line(completion_text(row["completion"]), room)
-            table.add_row(str(row["row"]), str(row["group"]), *cells, row["label"] or "", Text(text, no_wrap=True))
-        return table
+    def show_rows(title: str, rows: list[dict]) -> None:
+        lines = [
+            [str(row["row"]), str(row["group"])]
+            + [f"{number(row['rewards'][name])} {one_line(row['reasons'][name], 40)}" for name in names]
+            + [row["label"] or ""]
+            for row in rows
+        ]
+        header = ["row", "group", *names, "label"]
+        # Each column costs its widest cell, two blanks and a border.
+        room = width - 4 - sum(max(map(len, column)) + 3 for column in zip(header, *lines))
+        console.print(Text(title))
+        if full or room < 30:
+            for line, row in zip(lines, rows):
+                console.rule(
+                    Text("  ".join(f"{key} {value}" for key, value in zip(header, line) if value)), align="left"
+                )
+                text = completion_text(row["completion"])
+                if full:
+                    prompt = (
+                        row["prompt"]
+                        if isinstance(row["prompt"], str)
+                        else completion_text([{**message, "role": "assistant"} for message in row["prompt"] or []])
+                    )  # the last message is the question
+                    console.print(Text(f"prompt: {safe(prompt or '')}", style="dim"))
+                    for name, value in row["columns"].items():
+                        console.print(Text(f"{name}: {one_line(str(value), 2 * width)}", style="dim"))
+                console.print(Text(safe(text) if full else one_line(text, 2 * width)))
+            return
+        table = Table(*header, "completion")
+        for line, row in zip(lines, rows):
+            table.add_row(*map(Text, line), Text(one_line(completion_text(row["completion"]), room), no_wrap=True))
+        console.print(table)
 
     shown = result["rows"][: limit or None]
-    console.print(rows_table(f"{len(shown)} of {len(result['rows'])} completions (--rows changes how many)", shown))
+    how = "--rows changes how many, --full shows them whole"
+    show_rows(f"{len(shown)} of {len(result['rows'])} completions ({how})", shown)
     statistics_table = Table("reward", "scored", "none", "mean", "min", "max", "std in group", "dead groups")
     for name, stats in [*result["rewards"].items(), *([("sum", result["total"])] if len(names) > 1 else [])]:
         dead = f"{stats['dead_groups']} of {stats['groups']}" if stats["groups"] else "not measured"
@@ -414,12 +470,15 @@ def show(result: dict, limit: int) -> None:
         wrong = result["disagreements"]
         rows = [result["rows"][number - 1] for number in sorted({entry["row"] for entry in wrong})]
         paid = sum(entry["label"] == "fail" for entry in wrong)
-        compared = ", ".join(result["labels"]["compared"])
+        compared = ", ".join(f"{name} ({count} compared)" for name, count in result["labels"]["compared"].items())
         title = (
             f"{len(rows)} of {result['labels']['labelled']} labelled rows disagree with {compared}: "
             f"{paid} x paid but labelled fail, {len(wrong) - paid} x not paid but labelled pass"
         )
-        console.print(rows_table(title, rows) if rows else title)
+        if rows:
+            show_rows(title, rows)
+        else:
+            console.print(Text(title))
 
 
 def notes(result: dict) -> list[str]:
@@ -434,12 +493,16 @@ def notes(result: dict) -> list[str]:
     if not total["groups"]:
         found.append("no prompt has two scored completions, so group statistics were not measured")
     elif total["dead_groups"]:
-        found.append(f"{total['dead_groups']} of {total['groups']} groups are dead (all rewards equal, advantage 0)")
+        dead = ", ".join(map(str, total["dead_group_numbers"][:10])) + (", \u2026" if total["dead_groups"] > 10 else "")
+        found.append(
+            f"{total['dead_groups']} of {total['groups']} groups are dead (all rewards equal, advantage 0): {dead}"
+        )
     for name in result["length_in_words"]:
         found.append(f"{name} counted words, because the file has no completion_ids; in training it counts tokens")
     labels = result["labels"]
-    if labels["column"] and labels["labelled"] < len(result["rows"]):
-        found.append(f"{len(result['rows']) - labels['labelled']} rows have no label")
+    missing = len(result["rows"]) - labels["labelled"] - labels["unsure"]
+    if labels["column"] and missing + labels["unsure"]:
+        found.append(f"{missing} rows have no label, {labels['unsure']} are unsure")
     if labels["labelled"] and labels["kinds"] != ["person"]:
         found.append(f"labels of kind {', '.join(labels['kinds'])} illustrate; they do not replace a person's reading")
     return found
@@ -462,8 +525,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rewards.py",
         description="Reward functions for TRL's GRPOTrainer. Import them, or score sampled completions with them.",
-        epilog="example: rewards.py score completions.jsonl --reward format_reward\n"
-        "exit codes: 0 = ok, 1 = the gate says no, 2 = bad usage or input",
+        epilog="example: rewards.py score completions.jsonl --reward format_reward\n" + EXIT_CODES,
         formatter_class=raw,
     )
     commands = parser.add_subparsers(dest="command", required=True)
@@ -472,7 +534,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="score completions from JSONL or TRL's parquet",
         description="Score sampled completions: rewards and reasons per row, group statistics, and the rows on which a "
         "reward and a label column disagree.",
-        epilog=EPILOG,
+        epilog=f"{EPILOG}\n{EXIT_CODES}",
         formatter_class=raw,
     )
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="completions, .jsonl or .parquet")
@@ -500,6 +562,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--group-size", type=int, metavar="N", help="rows per group (default: equal prompts in a row)")
     command.add_argument("--rows", type=int, default=20, metavar="N", help="completions shown, 0 = all (default 20)")
+    command.add_argument("--full", action="store_true", help="whole completions below their rewards, for reading")
     command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     return parser
 
@@ -512,7 +575,7 @@ def run(args) -> int:
         print(json.dumps(result, ensure_ascii=True, indent=1, default=str))
     else:
         try:
-            show(result, args.rows)
+            show(result, args.rows, args.full)
         except ImportError:
             raise UserError("the tables need rich: pip install rich, or use --json") from None
     sys.stdout.flush()

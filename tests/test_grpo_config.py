@@ -41,7 +41,8 @@ COMMANDS = re.compile(r"(trl|accelerate|py-spy) [a-z][\w -]*")
 PYTHON_SAYS = {
     "got an unexpected keyword argument",
     "got multiple values for keyword argument",
-}  # both provoked by tests
+    "unrecognized arguments",
+}  # all provoked by tests
 OLD = "Old"  # headers: what stands below is meant to be wrong
 WRONG_VALUES = "Setting", "What happens"
 
@@ -395,3 +396,40 @@ def test_empty_document_is_rejected(copy, rule):
         (copy / path).write_text("# Nothing\n", encoding="utf-8")
     with pytest.raises(AssertionError, match="holds no code mark|0 tables"):
         list(RULES[rule](copy))
+
+
+def starting_config(tmp_path: Path) -> tuple[dict, Path]:
+    """The YAML of variants.md, the lines that are commented out taken in."""
+    import yaml
+
+    (fence,) = docsync.fences(docsync.read(docsync.ROOT, VARIANTS), "yaml")
+    config = yaml.safe_load(re.sub(r"^# (?=\w+:)", "", fence.code, flags=re.MULTILINE))
+    path = tmp_path / "grpo.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return config, path
+
+
+def parsed_by_trl(path: Path, *options: str):
+    from trl import DatasetMixtureConfig, ModelConfig, TrlParser
+    from trl.scripts.grpo import GRPOScriptArguments
+
+    parser = TrlParser((GRPOScriptArguments, trl.GRPOConfig, ModelConfig, DatasetMixtureConfig))
+    arguments = ["--config", str(path), "--use_cpu", "true", "--bf16", "false", *options]
+    return parser.parse_args_and_config(args=arguments, fail_with_unknown_args=True)
+
+
+def test_the_config_to_start_from_is_taken_by_trls_own_parser(tmp_path):
+    config, path = starting_config(tmp_path)
+    script, training, model, data = parsed_by_trl(path, "--max_steps", "2", "--use_vllm", "false")
+    assert script.reward_funcs == config["reward_funcs"] and data.datasets[0].data_files == "prompts.jsonl"
+    assert model.use_peft and model.lora_target_modules in ("all-linear", ["all-linear"]) and model.dtype == "bfloat16"
+    assert training.generation_batch_size % training.num_generations == 0 and training.max_steps == 2
+
+
+def test_an_unknown_key_is_unrecognized(tmp_path, capsys):
+    _, path = starting_config(tmp_path)
+    path.write_text(path.read_text() + "max_prompt_length: 512\n")
+    with pytest.raises((SystemExit, ValueError)) as error:
+        parsed_by_trl(path)
+    said = capsys.readouterr().err + str(error.value)
+    assert "max_prompt_length" in said

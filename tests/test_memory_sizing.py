@@ -43,7 +43,7 @@ def resident_problems(text: str) -> list[str]:
                 checked += 1
                 expected = PARAMETERS[row[0]] * 1e9 * bytes_each / GIB
                 if abs(float(numbers[2]) / expected - 1) > 0.02 or float(numbers[1]) <= float(numbers[2]):
-                    problems.append(f"{row[0]}: {cell}, {expected:.1f} beside vLLM expected")
+                    problems.append(f"{row[0]}: {cell}, {expected:.1f} resident expected")
     assert checked >= 8
     return problems
 

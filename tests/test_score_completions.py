@@ -23,12 +23,12 @@ ROWS = [
 def score(tmp_path):
     """Runs the command in a folder of its own; rows are written to completions.jsonl there."""
 
-    def run(*options, rows=ROWS, text=None, expect=0):
+    def run(*options, rows=ROWS, text=None, expect=0, columns="160"):
         content = "".join(json.dumps(row) + "\n" for row in rows) if text is None else text
         (tmp_path / "completions.jsonl").write_text(content, encoding="utf-8", errors="surrogateescape")
         files = [] if any(option.endswith((".parquet", ".txt")) for option in options) else ["completions.jsonl"]
         command = [sys.executable, str(ROOT / "scripts/rewards.py"), "score", *files, *options]
-        env = {**os.environ, "COLUMNS": "160"}
+        env = {**os.environ, "COLUMNS": columns}
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode == expect, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
@@ -64,7 +64,11 @@ def test_disagreements_with_the_label(score):
     ]  # fmt: skip
     only = score(*EXACT, "--reward", "format_reward", "--compare", "correctness_reward", "--json")
     assert [entry["row"] for entry in only["disagreements"]] == [2]
-    assert result["labels"] == {**result["labels"], "column": "label", "labelled": 4, "kinds": ["person"]}
+    assert result["labels"] == {**result["labels"], "column": "label", "labelled": 4, "kinds": ["person"], "unsure": 0}
+    rows = [{**ROWS[0], "answer": None}, {**ROWS[1], "label": "unsure"}, {**ROWS[2], "label": None}, ROWS[3]]
+    labels = score(*EXACT, "--json", rows=rows)["labels"]
+    assert (labels["labelled"], labels["unsure"], labels["compared"]) == (2, 1, {"correctness_reward": 1})
+    assert "1 rows have no label, 1 are unsure" in score(*EXACT, rows=rows).stderr
     strict = score(*EXACT, "--pass-above", "2", "--json")
     assert [entry["row"] for entry in strict["disagreements"]] == [1, 2]
 
@@ -76,6 +80,15 @@ def test_tables_show_reward_beside_text(score):
         and "<answer>7</answer>" in shown.stdout
         and "not paid but labelled pass" in shown.stdout
     )
+
+
+def test_full_shows_whole_completions_and_narrow_terminals_stay_readable(score):
+    assert "prompt: 3 + 4\nanswer: 7\n" in score(*EXACT, "--full").stdout
+    long = "<reasoning>" + "so we add\n" * 60 + "</reasoning><answer>7</answer>"
+    rows = [{**row, "completion": long} for row in ROWS]
+    assert score(*EXACT, "--full", rows=rows).stdout.count("so we add") >= 4 * 60
+    narrow = score(*EXACT, "--reward", "format_reward", rows=rows, columns="60").stdout
+    assert "<answer>7</answer>" in narrow and max(map(len, narrow.splitlines())) <= 60
 
 
 def test_what_a_model_wrote_cannot_drive_the_terminal(score):
@@ -114,7 +127,9 @@ def test_trl_parquet_with_the_dataset_joined(score, tmp_path):
     ]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(chat), tmp_path / "completions_00001.parquet")
     (tmp_path / "data.jsonl").write_text(json.dumps({"prompt": prompt, "answer": 7}) + "\n")
-    files = ("completions_00001.parquet", *EXACT, "--json")
+    # A step without generation leaves an empty file.
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(chat).slice(0, 0), tmp_path / "completions_00000.parquet")
+    files = ("completions_00000.parquet", "completions_00001.parquet", *EXACT, "--json")
     result = score(*files, "--dataset", "data.jsonl")
     assert [row["rewards"]["correctness_reward"] for row in result["rows"]] == [2.0, 0.0]
     assert "missing a required argument: 'answer'" in score(*files, expect=2).stderr
@@ -131,6 +146,7 @@ def test_params_are_bound_and_group_size_chunks(score):
 def test_a_gold_column_called_label_is_not_a_persons_verdict(score):
     rows = [{**row, "label": value} for row, value in zip(ROWS, ["positive", "1", "0", "1"])]
     assert score(*EXACT, "--json", rows=rows)["labels"]["column"] is None
+    assert "row 1 says 'positive'" in score(*EXACT, rows=rows).stderr
     flags = [{**row, "label": value} for row, value in zip(ROWS, [1.0, True, "0", float("nan")])]
     assert score(*EXACT, "--json", rows=flags)["labels"]["column"] is None
     asked = score(*EXACT, "--label", "label", "--json", rows=flags)
@@ -230,7 +246,7 @@ def test_an_async_reward_of_the_users_module(score, mine):
         ("short", "short gave 1 rewards for 4 completions"),
         ("infinite", "must be a finite number"),
         ("renamed", "missing a required argument: 'solutions'"),  # P-column-name
-        ("closed", "unexpected keyword argument"),
+        ("closed", "add **kwargs"),
         ("tokens", "missing a required argument: 'completion_ids'"),
         ("coroutine", "coroutine raised TypeError"),
         ("reasons", "logged 1 reasons for 4 completions"),
@@ -253,7 +269,8 @@ def test_a_reward_that_would_end_the_training_is_found_before(score, mine, name,
         ((*EXACT, "--group-size", "1"), ROWS, "at least 2"),
         ((*EXACT, "--param", "x"), ROWS, "is not NAME=JSON"),
         ((*EXACT, "--param", "x=y"), ROWS, "is not JSON"),
-        (EXACT, [], "holds no rows"),
+        (EXACT, [], "no rows"),
+        ((*EXACT, "--param", "answer=1"), ROWS, "in TRL the column wins"),
         (EXACT, [{"prompt": "p"}], 'row 1 has no "completion"'),
         ((*EXACT, "--label", "label"), [{**ROWS[0], "label": "good"}], "label 'good'"),
         (EXACT, [{**ROWS[0], "completions": "x"}], "completions is what TRL passes itself"),

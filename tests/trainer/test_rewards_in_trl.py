@@ -273,7 +273,7 @@ def test_trl_grpo_from_the_repository_root(tiny_folder, tmp_path):
     trl_grpo(ROOT, tiny_folder, "--output_dir", str(tmp_path))
     table = parquet_rows(tmp_path)
     assert len(table) == 16
-    assert {"format_reward", "correctness_reward", "correctness_reward_over_8_by_0.05"} <= set(table[0])
+    assert {"format_reward", "correctness_reward", "concise"} <= set(table[0])
     assert [row["format_reward"] for row in table] == rewards.format_reward([row["completion"] for row in table])
 
     # The parquet TRL wrote can be scored again, and gives the same rewards.

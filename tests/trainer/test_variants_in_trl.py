@@ -77,7 +77,7 @@ def test_on_policy_these_settings_change_the_gradient(first_row):
         {"mask_truncated_completions": True},
         {"delta": 0.5},
     ):
-        assert first_row(**settings)["grad_norm"] != pytest.approx(norm, rel=1e-3), settings
+        assert first_row(**settings)["grad_norm"] != pytest.approx(norm, rel=2e-4), settings
 
 
 def test_loss_is_0_for_grpo_and_a_number_of_no_meaning_for_the_default(first_row):
@@ -92,7 +92,7 @@ def test_cispo_without_epsilon_high_cuts_every_weight_to_a_fifth(first_row):
 
 
 def test_masking_swallows_everything_when_all_are_truncated(first_row):
-    cut = {"max_completion_length": 2, "uneven": False}
+    cut = {"max_completion_length": 5, "uneven": False}  # up to the digit, the only token left to chance
     row, masked = first_row(**cut), first_row(**cut, mask_truncated_completions=True)
     for logged in (row, masked):
         assert logged["completions/clipped_ratio"] == 1 and logged["completions/mean_terminated_length"] == 0
