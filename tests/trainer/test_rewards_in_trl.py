@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -304,3 +305,19 @@ def test_trl_grpo_from_a_folder_with_a_copy(tiny_folder, tmp_path):
         "rewards.correctness_reward",
     )
     assert {"format_reward", "correctness_reward/reason"} <= set(parquet_rows(tmp_path / "out")[0])
+
+
+def test_the_config_to_start_from_trains(tiny_folder, tmp_path):
+    """The YAML of references/variants.md, LoRA lines included, as a reader would copy it; only the size is cut down."""
+    text = (ROOT / "references/variants.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "grpo.yaml").write_text(re.sub(r"^# (?=\w+:)", "", text, flags=re.MULTILINE), encoding="utf-8")
+    shutil.copy(ROOT / "examples/prompts.jsonl", tmp_path)
+    shutil.copy(ROOT / "scripts/rewards.py", tmp_path)
+    command = [Path(sys.executable).parent / "trl", "grpo", "--config", "grpo.yaml", "--model_name_or_path", str(tiny_folder),
+               "--max_steps", "1", "--gradient_accumulation_steps", "1", "--max_completion_length", "16",
+               "--use_cpu", "true", "--bf16", "false", "--use_vllm", "false"]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    table = parquet_rows(tmp_path / "runs/first")
+    assert len(table) == 8 and {"format_reward", "correctness_reward"} <= set(table[0])
+    assert (tmp_path / "runs/first/adapter_config.json").is_file()
