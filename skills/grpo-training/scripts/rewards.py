@@ -898,11 +898,21 @@ def make_test_execution_reward(sandbox_cmd, timeout_s=10):
     return _BoundExecution(sandbox_cmd, timeout_s, "test_execution_reward")
 
 
-def _reward_name(reward_fn) -> str:
-    """The name TRL logs a reward under (trl 1.16.0, trainer/utils.py, `get_callable_name`)."""
+def _unwrapped(reward_fn):
     while isinstance(reward_fn, functools.partial):
         reward_fn = reward_fn.func
-    return getattr(reward_fn, "__name__", type(reward_fn).__name__)
+    return reward_fn
+
+
+def _reward_name(reward_fn) -> str:
+    """The name TRL logs a reward under (trl 1.16.0, trainer/utils.py, `get_callable_name`)."""
+    return getattr(_unwrapped(reward_fn), "__name__", type(_unwrapped(reward_fn)).__name__)
+
+
+def _is_async(reward_fn) -> bool:
+    """Whether TRL awaits a reward (trl 1.16.0, trainer/utils.py, `is_async_callable`)."""
+    reward_fn = _unwrapped(reward_fn)
+    return inspect.iscoroutinefunction(reward_fn) or inspect.iscoroutinefunction(reward_fn.__call__)
 
 
 def _extra_below(prefix: str, log_extra, column: str, values: list) -> None:
@@ -997,13 +1007,9 @@ def with_length_penalty(reward_fn, target_len=512, penalty_per_token=0.001, max_
         raise ValueError(f"with_length_penalty: penalty_per_token must be 0 or more, got {penalty_per_token}")
     if not 0 <= max_share < 1:
         raise ValueError(f"with_length_penalty: max_share must be at least 0 and below 1, got {max_share}")
-    unwrapped = reward_fn
-    while isinstance(unwrapped, functools.partial):
-        unwrapped = unwrapped.func
-    is_async = inspect.iscoroutinefunction(unwrapped) or inspect.iscoroutinefunction(unwrapped.__call__)
     share = "" if max_share == 0.5 else f"_up_to_{max_share:g}"
     name = name or f"{_reward_name(reward_fn)}_over_{target_len}_by_{penalty_per_token:g}{share}"
-    wrapper = _AsyncLengthPenalty if is_async else _LengthPenalty
+    wrapper = _AsyncLengthPenalty if _is_async(reward_fn) else _LengthPenalty
     return wrapper(reward_fn, target_len, penalty_per_token, max_share, name)
 
 

@@ -21,6 +21,8 @@ import traceback
 import types
 from pathlib import Path
 
+import rewards as rewards_script
+
 EPILOG = """
 input:
   .jsonl    one object per line: "completion" (text or chat messages), "prompt", and the columns the rewards need
@@ -140,7 +142,7 @@ def load_reward(name: str):
     if "." not in name:
         if name not in BUILT_IN:
             raise UserError(f"unknown reward {name!r}; choose from {', '.join(BUILT_IN)}, or give module.name")
-        return getattr(importlib.import_module("rewards"), name)
+        return getattr(rewards_script, name)
     module_path, _, attribute = name.rpartition(".")
     sys.path.insert(0, os.getcwd())
     try:
@@ -152,13 +154,6 @@ def load_reward(name: str):
         public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise UserError(f"{module_path} has no reward {attribute!r}; it has {', '.join(sorted(public)) or 'none'}")
     return reward
-
-
-def reward_name(reward) -> str:
-    """As trl 1.16.0 names it (trainer/utils.py, get_callable_name)."""
-    while isinstance(reward, functools.partial):
-        reward = reward.func
-    return getattr(reward, "__name__", type(reward).__name__)
 
 
 def arguments_for(rows: list[dict], columns: dict) -> dict:
@@ -174,13 +169,6 @@ def arguments_for(rows: list[dict], columns: dict) -> dict:
     if all("completion_ids" in row for row in rows):
         arguments["completion_ids"] = [row["completion_ids"] for row in rows]
     return arguments
-
-
-def is_async(reward) -> bool:
-    """As trl 1.16.0 tells (trainer/utils.py, is_async_callable)."""
-    while isinstance(reward, functools.partial):
-        reward = reward.func
-    return inspect.iscoroutinefunction(reward) or inspect.iscoroutinefunction(reward.__call__)
 
 
 def check_arguments(reward, name: str, arguments: dict, columns: dict) -> None:
@@ -206,7 +194,7 @@ def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None],
     size, extra = len(arguments["completions"]), {}
     arguments = {**arguments, "log_extra": lambda column, values: extra.setdefault(column, []).extend(values)}
     try:
-        if is_async(reward):
+        if rewards_script._is_async(reward):
             import asyncio
 
             rewards = list(asyncio.run(reward(**arguments)))
@@ -338,7 +326,7 @@ def score(args) -> dict:
         functions = {}
         for path in args.reward:
             reward = load_reward(path)
-            name = reward_name(reward)
+            name = rewards_script._reward_name(reward)
             if name in functions:
                 raise UserError(f"two rewards are called {name!r}: TRL would log both in one column; name one of them")
             check_arguments(reward, name, arguments, columns)
@@ -412,7 +400,6 @@ def one_line(text: str, width: int) -> str:
 
 
 def show(result: dict, limit: int, full: bool) -> None:
-    from rewards import completion_text
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -440,12 +427,14 @@ def show(result: dict, limit: int, full: bool) -> None:
                 console.rule(
                     Text("  ".join(f"{key} {value}" for key, value in zip(header, line) if value)), align="left"
                 )
-                text = completion_text(row["completion"])
+                text = rewards_script.completion_text(row["completion"])
                 if full:
                     prompt = (
                         row["prompt"]
                         if isinstance(row["prompt"], str)
-                        else completion_text([{**message, "role": "assistant"} for message in row["prompt"] or []])
+                        else rewards_script.completion_text(
+                            [{**message, "role": "assistant"} for message in row["prompt"] or []]
+                        )
                     )  # the last message is the question
                     console.print(Text(f"prompt: {safe(prompt or '')}", style="dim"))
                     for name, value in row["columns"].items():
@@ -454,7 +443,9 @@ def show(result: dict, limit: int, full: bool) -> None:
             return
         table = Table(*header, "completion")
         for line, row in zip(lines, rows):
-            table.add_row(*map(Text, line), Text(one_line(completion_text(row["completion"]), room), no_wrap=True))
+            table.add_row(
+                *map(Text, line), Text(one_line(rewards_script.completion_text(row["completion"]), room), no_wrap=True)
+            )
         console.print(table)
 
     shown = result["rows"][: limit or None]
