@@ -271,6 +271,17 @@ def summary(values: list[float | None], groups: list[int]) -> dict:
     }
 
 
+def write_for_labels(path: Path, rows: list[dict]) -> None:
+    """The rows as JSONL, with the two keys a person fills in."""
+    try:
+        with path.open("x", encoding="utf-8") as file:  # x: never over a file that is there
+            for row in rows:
+                kept = {key: value for key, value in row.items() if key != "_file"}
+                file.write(json.dumps({"label": "", "kind": "", **kept}, default=str) + "\n")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+
+
 def total_of(rewards: dict[str, list], row: int) -> float | None:
     """As TRL sums several rewards: None counts as nothing, and a row all rewards abstain from has no total."""
     values = [values[row] for values in rewards.values() if values[row] is not None]
@@ -306,6 +317,8 @@ def read_labels(rows: list[dict], column: str | None) -> tuple[str | None, list[
 
 
 def score(args) -> dict:
+    if args.write and args.write.exists():  # told before the rewards run, not after
+        raise UserError(f"{args.write}: is there already and may hold labels; name a new file")
     rows = read_completions(args.files)
     if args.dataset:
         add_columns(rows, args.dataset)
@@ -342,6 +355,8 @@ def score(args) -> dict:
     compared_rows = {
         name: sum(None not in (label, value) for label, value in zip(labels, rewards[name])) for name in compared
     }
+    if args.write:
+        write_for_labels(args.write, rows)
     disagreements = [
         {"row": row + 1, "reward": name, "value": rewards[name][row], "label": "pass" if labels[row] else "fail"}
         for name in compared
@@ -553,6 +568,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--group-size", type=int, metavar="N", help="rows per group (default: equal prompts in a row)")
     command.add_argument("--rows", type=int, default=20, metavar="N", help="completions shown, 0 = all (default 20)")
+    command.add_argument(
+        "--write", type=Path, metavar="FILE", help="also write the rows as JSONL, with label to fill in"
+    )
     command.add_argument("--full", action="store_true", help="whole completions below their rewards, for reading")
     command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     return parser

@@ -91,6 +91,16 @@ def test_full_shows_whole_completions_and_narrow_terminals_stay_readable(score):
     assert "<answer>7</answer>" in narrow and max(map(len, narrow.splitlines())) <= 60
 
 
+def test_rows_are_written_for_labelling_and_never_over_labels(score, tmp_path):
+    rows = [{key: value for key, value in row.items() if key not in ("label", "kind")} for row in ROWS]
+    score(*EXACT, "--write", "to_label.jsonl", rows=rows)
+    written = [json.loads(line) for line in (tmp_path / "to_label.jsonl").read_text().splitlines()]
+    assert written == [{"label": "", "kind": "", **row} for row in rows]
+    assert "may hold labels" in score(*EXACT, "--write", "to_label.jsonl", rows=rows, expect=2).stderr
+    labelled = [{**row, "label": "pass", "kind": "person"} for row in written]
+    assert score(*EXACT, "--json", rows=labelled)["labels"]["labelled"] == 4
+
+
 def test_what_a_model_wrote_cannot_drive_the_terminal(score):
     rows = [{**ROWS[0], "completion": "\x1b[31mred\x07 [bold]<answer>7</answer>\r\n\u202eabc"}, ROWS[1]]
     shown = score(*EXACT, rows=rows).stdout

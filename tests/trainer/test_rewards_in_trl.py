@@ -320,4 +320,11 @@ def test_the_config_to_start_from_trains(tiny_folder, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     table = parquet_rows(tmp_path / "runs/first")
     assert len(table) == 8 and {"format_reward", "correctness_reward"} <= set(table[0])
-    assert (tmp_path / "runs/first/adapter_config.json").is_file()
+    assert json.loads((tmp_path / "runs/first/adapter_config.json").read_text())["lora_dropout"] == 0
+    # The next step of SKILL.md's workflow: score what was sampled, and write it for a person to label.
+    parquet = sorted(str(path) for path in (tmp_path / "runs/first/completions").glob("*.parquet"))
+    command = [sys.executable, str(ROOT / "scripts/rewards.py"), "score", *parquet, "--dataset", "prompts.jsonl",
+               "--reward", "format_reward", "--reward", "correctness_reward", "--write", "to_label.jsonl"]  # fmt: skip
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "to_label.jsonl").read_text().splitlines()) == 8
