@@ -483,14 +483,13 @@ def test_a_candidate_that_keeps_the_pipe_open_cannot_hold_the_trainer(monkeypatc
         "import os, signal, subprocess\n"
         "runner = os.getppid()\n"
         "out = os.open(f'/proc/{runner}/fd/1', os.O_WRONLY)\n"
-        "subprocess.Popen(['sleep', '90'], stdout=out, start_new_session=True)\n"
+        "subprocess.Popen(['sleep', '40'], stdout=out, start_new_session=True)\n"
         "os.kill(runner, signal.SIGKILL)\n"
     )
     monkeypatch.setattr(rewards, "SANDBOX_START_S", 2)
     started = time.monotonic()
     assert run_code([source], timeout_s=1) == [0.0]
-    assert time.monotonic() - started < 60  # 90 s if the reward waited for the pipe
-    subprocess.run(["pkill", "-f", "sleep 90"], check=False)
+    assert time.monotonic() - started < 30  # 40 s if the reward waited for the pipe
 
 
 @pytest.mark.parametrize(
