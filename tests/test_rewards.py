@@ -397,6 +397,9 @@ TESTS = "from candidate import add\ndef test_add():\n    assert add(2, 3) == 5\n
 HOST = ["env", f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}"]
 
 
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+
+
 def run_code(sources, tests=TESTS, sandbox_cmd=HOST, **kwargs):
     return rewards.test_execution_reward(sources, test_code=tests, sandbox_cmd=sandbox_cmd, **kwargs)
 
@@ -478,6 +481,7 @@ def test_a_dataset_column_cannot_replace_the_bound_sandbox(tmp_path):
     assert pickle.loads(pickle.dumps(bound)).__name__ == "test_execution_reward"
 
 
+@on_linux
 def test_a_candidate_that_keeps_the_pipe_open_cannot_hold_the_trainer(monkeypatch):
     source = (
         "import os, signal, subprocess\n"
@@ -514,6 +518,7 @@ def test_a_candidate_that_breaks_the_runner_scores_zero(logged):
     assert logged.extra["test_execution_reward/reason"] == ["no_verdict", "passed"]
 
 
+@on_linux
 def test_a_timeout_leaves_no_process_behind(tmp_path):
     """The candidate's child leaves its session and outlives its parent; it must be gone when the reward returns."""
     pid_file = tmp_path / "pid"

@@ -737,10 +737,10 @@ with tempfile.TemporaryDirectory() as folder:
                 for pid in file.read().split():
                     os.kill(int(pid), signal.SIGKILL)
             os.waitpid(-1, 0)
-        except ChildProcessError:
-            break
-        except OSError:
+        except ProcessLookupError:  # it ended between reading and killing
             pass
+        except OSError:  # no child is left, or no Linux
+            break
 print(verdict, flush=True)
 """
 
