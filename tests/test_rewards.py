@@ -202,6 +202,7 @@ def test_prefilled_can_differ_from_row_to_row():
         ("<think><reasoning>a</reasoning><answer>1</answer></think>b", None),
         ("<think>the shape is <reasoning>..</reasoning><answer>1</answer>, let me", None),
         ("<reasoning>a</reasoning><think>b</reasoning><answer>1</answer>", None),
+        ("<answer>1</answer><think>a</think>hm</think>done", None),
         ("<answer>1</answer> no: <answer>2", None),
         ("<answer>4<reasoning>x</reasoning>2</answer>", "4\n2"),
         ("<ans<reasoning>x</reasoning>wer>1</answer>", None),
@@ -470,6 +471,9 @@ def test_a_prefix_of_wrong_type_is_the_users_error(prefix):
 @pytest.mark.parametrize("call", ["pytest.skip('x')", "pytest.xfail('x')", "pytest.importorskip('no_such_module')"])
 def test_a_skipped_test_is_not_a_passed_one(call):
     assert run_code([f"import pytest\ndef add(a, b):\n    {call}\n"]) == [0.0]
+    # Nor do the tests it did pass make up for it.
+    sometimes = f"import pytest\ndef add(a, b):\n    if a == 2:\n        return a + b\n    {call}\n"
+    assert run_code([sometimes], tests=TESTS + "def test_other():\n    assert add(1, 1) == 2\n") == [0.0]
 
 
 def test_a_dataset_column_cannot_replace_the_bound_sandbox(tmp_path):

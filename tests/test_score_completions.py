@@ -192,6 +192,8 @@ def mixed(completions, **kwargs):
     return [1.0, {"score": 1.0}] * (len(completions) // 2)
 def short(completions, **kwargs):
     return [1.0]
+def nans(completions, **kwargs):
+    return [float("nan"), 1.0] * (len(completions) // 2)
 def infinite(completions, **kwargs):
     return [float("inf")] * len(completions)
 def renamed(completions, solutions, **kwargs):
@@ -223,6 +225,11 @@ def test_what_a_reward_prints_and_logs_harms_neither_data_nor_terminal(score, mi
     assert score("--reward", "mine.chatty", "--json")["rows"][0]["reasons"]["chatty"] == "\x1b[2J[/red]"
     shown = score("--reward", "mine.chatty").stdout
     assert "debug" not in shown and "\x1b" not in shown and "[/red]" in shown
+
+
+def test_nan_abstains_as_in_trl(score, mine):
+    result = score("--reward", "mine.nans", "--json")
+    assert (result["rewards"]["nans"]["abstained"], result["rewards"]["nans"]["mean"]) == (2, 1.0)
 
 
 def test_a_length_penalty_without_token_ids_says_that_it_counts_words(score, mine):
