@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["jsonschema>=4.21", "rich>=13", "pyarrow>=15"]
+# dependencies = [
+#     "jsonschema>=4.21", "jsonschema-rs>=0.30", "math-verify>=0.9", "tenacity>=9", "openai>=2",
+#     "rich>=13", "pyarrow>=15",
+# ]
 # ///
-"""Reward functions for TRL's GRPOTrainer, and a command that scores sampled completions with them.
+"""Reward functions for TRL's GRPOTrainer, and commands that score sampled completions and try a reward before training.
 
 Copy this file into your project and hand the functions to `GRPOTrainer(reward_funcs=[...])`, or name them
-on the command line: `trl grpo --reward_funcs rewards.format_reward rewards.correctness_reward`.
+on the command line: `trl grpo --reward_funcs rewards.format_reward rewards.correctness_reward`. Some rewards need
+another file of this folder beside it, and say so: answers.py, math_checks.py, schema_checks.py, killable.py, judge.py.
 
 The contract every function here keeps (trl 1.16.0, trl/trainer/grpo_trainer.py, `_calculate_rewards`):
 
@@ -17,17 +21,19 @@ The contract every function here keeps (trl 1.16.0, trl/trainer/grpo_trainer.py,
 4. What the model got wrong scores 0. What the user got wrong is an error or None, never a silent 0.
 5. It can be pickled (AsyncGRPO spawns a process), and its `__name__` is its column in the logs.
 
-Why each row scored as it did goes to the completions table as `<reward name>/reason`.
-Importing this file needs the standard library only; jsonschema, rich and pyarrow are imported where they are used.
+Why each row scored as it did goes to the completions table as `<reward name>/reason` and `<reward name>/extracted`.
+Importing this file needs the standard library only; everything else is imported where it is used.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import concurrent.futures
-import fractions
 import functools
 import hashlib
+import importlib
+import importlib.util
 import inspect
 import json
 import logging
@@ -39,21 +45,31 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import unicodedata
 
 __all__ = [
     "completion_text",
     "visible_text",
     "format_reward",
+    "make_format_reward",
     "extract_answer",
+    "final_answer",
     "correctness_reward",
+    "make_correctness_reward",
+    "numeric_reward",
+    "make_numeric_reward",
+    "math_reward",
+    "choice_reward",
     "parse_json",
     "schema_reward",
+    "make_schema_reward",
+    "tool_call_reward",
+    "make_tool_call_reward",
     "extract_code",
     "test_execution_reward",
     "make_test_execution_reward",
     "with_length_penalty",
+    "combine",
     "make_rubric_judge_reward",
 ]
 
@@ -98,6 +114,22 @@ def completion_text(completion) -> str:
     return ""
 
 
+# A decoder that keeps special tokens leaves these at the end (TRL's drops them). They are no part of the answer.
+_END_OF_TURN = (
+    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|end|>", "<|return|>", "</s>",
+    "<eos>", "<pad>", "<end_of_turn>", "<\uff5cend\u2581of\u2581sentence\uff5c>",
+)  # fmt: skip
+
+
+def _without_end_of_turn(text: str) -> str:
+    end = len(text.rstrip())
+    while text.endswith(_END_OF_TURN, 0, end):  # by index: a tail of a thousand pad tokens must not be copied each time
+        end = text.rfind("<", 0, end)
+        while end and text[end - 1].isspace():
+            end -= 1
+    return text[:end]
+
+
 def _column(reward_name: str, column: str, values, size: int) -> list:
     """One value per completion: a constant (text, number, dict, None) is repeated, a wrong length is an error."""
     if values is None or isinstance(values, (str, bytes, dict, numbers.Number)):
@@ -108,16 +140,61 @@ def _column(reward_name: str, column: str, values, size: int) -> list:
     return values
 
 
-def _report(name: str, rewards: list, reasons: list, log_extra, log_metric) -> None:
+def _report(name: str, rewards: list, reasons: list, log_extra, log_metric, extracted: list | None = None) -> None:
     """Show why each row scored as it did. The names carry the reward's own name: TRL keeps one column per name, so of
     two rewards that shared one only the later would be seen."""
     if log_extra is not None:
         log_extra(f"{name}/reason", reasons)
+        if extracted is not None:
+            log_extra(f"{name}/extracted", [None if text is None else str(text)[:200] for text in extracted])
     if log_metric is not None and rewards:
         log_metric(f"{name}/abstained", rewards.count(None) / len(rewards))
 
 
-_FORMAT_TAG = re.compile(r"</?(?:reasoning|answer)>")
+def _judge_rows(name: str, judge, completions, columns: dict, log_extra, log_metric) -> list[float | None]:
+    """The rewards of `judge(text, *row)`, which gives `(reward, reason, extracted)` for one completion."""
+    size = len(completions)
+    rows = zip(*(_column(name, column, values, size) for column, values in columns.items()))
+    verdicts = [judge(completion_text(completion), *row) for completion, row in zip(completions, rows)]
+    rewards = [verdict[0] for verdict in verdicts]
+    if log_extra is not None or log_metric is not None:
+        reasons, extracted = [verdict[1] for verdict in verdicts], [verdict[2] for verdict in verdicts]
+        _report(name, rewards, reasons, log_extra, log_metric, extracted)
+    return rewards
+
+
+class _Bound:
+    """A reward with its settings bound. A class, because AsyncGRPO pickles rewards and a closure cannot be pickled, and
+    because TRL lets a dataset column overrule what functools.partial has bound."""
+
+    def __init__(self, function, name, **settings):
+        self.function, self.__name__, self.settings = function, name, settings
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """So that a missing column is found before training."""
+        signature = inspect.signature(self.function)
+        kept = [one for key, one in signature.parameters.items() if key not in {"name", *self.settings}]
+        return signature.replace(parameters=kept)
+
+    def __call__(self, /, completions, **kwargs) -> list[float | None]:
+        return self.function(**{**kwargs, **self.settings, "completions": completions, "name": self.__name__})
+
+
+def _name_with(base: str, **settings) -> str:
+    """A name that tells instances apart in the logs: the base, and what was set away from its default."""
+    spelled = ("_".join(map(str, value)) if isinstance(value, tuple) else value for value in settings.values())
+    return "_".join([base, *(re.sub(r"[^\w.+-]+", "_", str(value)) for value in spelled if value not in (None, ""))])
+
+
+def _beside(module: str):
+    """A script that lies beside this one, whether this one is imported as `rewards` or as `scripts.rewards`."""
+    package = __name__.rpartition(".")[0]
+    try:
+        return importlib.import_module(f"{package}.{module}" if package else module)
+    except ImportError as error:
+        hint = f"copy {module}.py beside rewards.py" if module in str(error) else f"pip install {error.name}"
+        raise ImportError(f"{error}; {hint}") from error
 
 
 def _is_blank(text: str) -> bool:
@@ -126,28 +203,48 @@ def _is_blank(text: str) -> bool:
     return not text or not (text.isascii() or any(c.isprintable() and not c.isspace() for c in text))
 
 
-def _format_reason(text: str, prefilled: bool) -> str:
-    text = text.strip()
-    expected = ["<reasoning>", "</reasoning>", "<answer>", "</answer>"][1 if prefilled else 0 :]
-    # All tags in one pass, so time is linear in length whatever the text repeats.
-    if _FORMAT_TAG.findall(text) != expected:
+@functools.lru_cache
+def _tag_pattern(tags: tuple[str, ...]) -> re.Pattern:
+    return re.compile(f"</?(?:{'|'.join(tags)})>")
+
+
+def _format_reason(text: str, tags: tuple[str, ...], prefilled: bool) -> str:
+    text = _without_end_of_turn(text)
+    expected = [f"<{slash}{tag}>" for tag in tags for slash in ("", "/")][1 if prefilled else 0 :]
+    # All tags in one pass, so time is linear in length whatever the text repeats. Each occurs once and in order, or
+    # the completion is refused here: what follows may look for them one after the other.
+    if _tag_pattern(tags).findall(text) != expected:
         return "wrong_tags"
-    opening = "" if prefilled else "<reasoning>"
-    reasoning_end, answer_start = text.rfind("</reasoning>"), text.rfind("<answer>")
-    between = text[reasoning_end + len("</reasoning>") : answer_start]
-    if not text.startswith(opening) or between.strip() or not text.endswith("</answer>"):
+    blocks, outside = [], []
+    for tag in tags:
+        if not (prefilled and tag == tags[0]):
+            before, _, text = text.partition(f"<{tag}>")
+            outside.append(before)
+        block, _, text = text.partition(f"</{tag}>")
+        blocks.append(block)
+    if len(tags) == 1:  # a single block, followed by the answer
+        blocks.append(text)
+    else:
+        outside.append(text)
+    if any(map(str.strip, outside)):
         return "text_outside_blocks"
-    reasoning, answer = text[len(opening) : reasoning_end], text[answer_start + len("<answer>") : -len("</answer>")]
-    if _is_blank(reasoning) or _is_blank(answer):
-        return "empty_block"
-    return "ok"
+    return "empty_block" if any(map(_is_blank, blocks)) else "ok"
+
+
+def _format_rewards(completions, tags, prefilled, name, log_extra=None, log_metric=None, **kwargs) -> list[float]:
+    flags = _column(name, "prefilled", prefilled, len(completions))
+    reasons = [_format_reason(completion_text(completion), tags, flag) for completion, flag in zip(completions, flags)]
+    rewards = [1.0 if reason == "ok" else 0.0 for reason in reasons]
+    _report(name, rewards, reasons, log_extra, log_metric)
+    return rewards
 
 
 def format_reward(completions, prefilled=False, log_extra=None, log_metric=None, **kwargs) -> list[float]:
     """1.0 if the completion is one `<reasoning>` block followed by one `<answer>` block and nothing else, else 0.0.
 
     Each tag occurs exactly once, in order, and neither block is empty: repeated, nested, mismatched and empty blocks
-    are the cheapest ways for a policy to collect a format reward. A gate, not a correctness signal.
+    are the cheapest ways for a policy to collect a format reward. End-of-turn tokens after the last block are no
+    error. A gate, not a correctness signal.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout.
@@ -163,11 +260,44 @@ def format_reward(completions, prefilled=False, log_extra=None, log_metric=None,
         >>> format_reward(["3 + 4</reasoning><answer>7</answer>"], prefilled=True)
         [1.0]
     """
-    flags = _column("format_reward", "prefilled", prefilled, len(completions))
-    reasons = [_format_reason(completion_text(completion), flag) for completion, flag in zip(completions, flags)]
-    rewards = [1.0 if reason == "ok" else 0.0 for reason in reasons]
-    _report("format_reward", rewards, reasons, log_extra, log_metric)
-    return rewards
+    return _format_rewards(completions, ("reasoning", "answer"), prefilled, "format_reward", log_extra, log_metric)
+
+
+def make_format_reward(tags=("reasoning", "answer"), prefilled=False, name=None):
+    """`format_reward` for other tags: two or more blocks with nothing outside, or one block followed by text.
+
+    Args:
+        tags (`tuple[str, ...]`): names of the blocks in their order, without angle brackets.
+        prefilled (`bool`): True if the chat template already wrote the first opening tag.
+        name (`str`, *optional*): name in the logs. By default it tells settings apart.
+
+    Returns:
+        callable: picklable; range and reasons as `format_reward`.
+
+    Raises:
+        ValueError: a tag is no name, or one occurs twice.
+
+    Example:
+        >>> thinks = make_format_reward(["think"])
+        >>> thinks(completions=["<think>3 + 4</think> It is 7.", "<think>3 + 4</think>", "It is 7."])
+        [1.0, 0.0, 0.0]
+        >>> make_format_reward(("plan", "code"), prefilled=True).__name__
+        'format_reward_plan_code_prefilled'
+    """
+    tags = (tags,) if isinstance(tags, str) else tuple(tags)
+    for tag in tags:
+        if not re.fullmatch(r"[A-Za-z_][\w-]*", tag, re.ASCII):
+            raise ValueError(
+                f"make_format_reward: {tag!r} is no tag name; give it without angle brackets, as in 'think'"
+            )
+    if not tags or len(set(tags)) < len(tags):
+        raise ValueError(f"make_format_reward: tags must be one or more different names, got {tags!r}")
+    default = _name_with(
+        "format_reward",
+        tags=None if tags == ("reasoning", "answer") else tags,
+        prefilled="prefilled" if prefilled else None,
+    )
+    return _Bound(_format_rewards, name or default, tags=tags, prefilled=bool(prefilled))
 
 
 _REASONING_TAG = re.compile(r"<(/?)(reasoning|think)>")
@@ -229,28 +359,101 @@ def extract_answer(text: str, prefilled: bool = False) -> str | None:
     return None if start < 0 or end < 0 else text[start + len("<answer>") : end]
 
 
-_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 
 
-@functools.lru_cache(maxsize=4096)
-def _normalize(text: str) -> str:
-    """One spelling for texts that read the same: Unicode NFKC, one kind of dash and minus, single spaces.
+def _last_box(text: str) -> tuple[int, int, str | None]:
+    """Start and end of the last `\\boxed{...}` (-1: there is none) and what it holds (None: it was never closed)."""
+    start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    opening = _BOX.match(text, start) if start >= 0 else None
+    if not opening:
+        return -1, -1, None
+    depth = 1
+    for brace in _BRACE.finditer(text, opening.end()):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if not depth:
+            return start, brace.end(), text[opening.end() : brace.start()]
+    return start, len(text), None
 
-    Raised and lowered characters stay as they are: plain NFKC would make 10\u00b2 equal to 102.
+
+def final_answer(text: str, prefilled: bool = False) -> str | None:
+    """The last `<answer>` block or `\\boxed{...}` outside the reasoning, or None if there is none.
+
+    A box inside the block is taken out of it. The last one counts, and one that was never closed is no answer, because
+    a draft that was taken back must not be paid. `prefilled` as in `visible_text`.
+
+    Example:
+        >>> final_answer("First \\\\boxed{3}. No: \\\\boxed{\\\\frac{1}{2}}")
+        '\\\\frac{1}{2}'
+        >>> final_answer("<answer>So it is \\\\boxed{7}.</answer>")
+        '7'
     """
+    usual = text.startswith("<reasoning>") and "\\" not in text and _USUAL_END.fullmatch(text, text.find("<", 1))
+    if usual:
+        return usual[1]
+    text = visible_text(text, prefilled)
+    start = text.rfind("<answer>")
+    end = text.find("</answer>", start) if start >= 0 else -1
+    box_start, _, box = _last_box(text)
+    if start < 0 or box_start > max(start, end):
+        return box
+    if end < 0:
+        return None
+    block = text[start + len("<answer>") : end]
+    box_start, _, box = _last_box(block)
+    return block if box_start < 0 else box
+
+
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
+_LAYERS = {"emphasis": (("**", "**"), ("*", "*"), ("`", "`")), "box": (("$$", "$$"), ("$", "$"), ("\\(", "\\)"))}
+NORMALIZE = ("nfkc", "minus", "emphasis", "box", "full_stop")
+
+
+def _nfkc(text: str) -> str:
+    """Unicode NFKC, but raised and lowered characters stay, and a fraction keeps its distance: plain NFKC would make
+    10\u00b2 equal to 102 and 1\u00bd to 11/2."""
+    folded = []
+    for c in text:
+        kind, plain = unicodedata.decomposition(c), unicodedata.normalize("NFKC", c)
+        is_fraction = kind.startswith("<fraction>")
+        folded.append(c if kind.startswith(("<super>", "<sub>")) else f" {plain}" if is_fraction else plain)
+    return unicodedata.normalize("NFC", "".join(folded)).replace("\u2044", "/")
+
+
+def _inside(text: str, steps: tuple[str, ...]) -> str:
+    """The text without its outermost layer of emphasis or box, or without its full stop."""
+    if "full_stop" in steps and text.endswith((".", "\u3002")) and len(text) > 1 and text[-2] != ".":
+        return text[:-1].rstrip()
+    for step in steps:
+        for opening, closing in _LAYERS.get(step, ()):
+            inner = text[len(opening) : len(text) - len(closing)]
+            if text.startswith(opening) and text.endswith(closing) and inner and opening not in inner:
+                return inner.strip()
+    start, end, box = _last_box(text) if "box" in steps and text.endswith("}") else (-1, -1, None)
+    return box.strip() if box is not None and (start, end) == (0, len(text)) else text
+
+
+def _normalize(text: str, steps: tuple[str, ...] = NORMALIZE) -> str:
+    """One spelling for texts that read the same. Runs of white space are one blank in any case."""
     if not text.isascii():
-        kept = ("<super>", "<sub>")
-        folded = [
-            c if unicodedata.decomposition(c).startswith(kept) else unicodedata.normalize("NFKC", c) for c in text
-        ]
-        text = unicodedata.normalize("NFC", "".join(folded)).translate(_DASHES)
-    return " ".join(text.split())
+        text = _nfkc(text) if "nfkc" in steps else text
+        text = text.translate(_DASHES) if "minus" in steps else text
+    text = " ".join(text.split())
+    for _ in range(4):  # **\boxed{42}**. has three layers; more is no way to write an answer
+        if text[-1:] not in ("*", "`", "$", ")", "}", ".", "\u3002"):
+            break
+        text = _inside(text, steps)
+    return text.casefold() if "case" in steps else text
 
 
-def _accepted_answers(gold) -> list[str]:
+_normalize_once = functools.lru_cache(maxsize=4096)(_normalize)  # the answers of a group are often the same
+
+
+def _accepted_answers(gold, steps: tuple[str, ...] = NORMALIZE) -> list[str]:
     """Every spelling that counts as right; empty if the row has no usable gold."""
     if isinstance(gold, str):
-        gold = _normalize(gold)
+        gold = _normalize_once(gold, steps) if gold.strip() else ""
         return [gold] if gold else []
     if gold is None:
         return []
@@ -262,10 +465,32 @@ def _accepted_answers(gold) -> list[str]:
         # datasets turns a column of 1 and 2.5 into 1.0 and 2.5, so 1.0 must accept "1"
         return [str(gold), *([str(int(gold))] if math.isfinite(gold) and gold == int(gold) else [])]
     if hasattr(gold, "tolist"):  # numpy and torch
-        return _accepted_answers(gold.tolist())
+        return _accepted_answers(gold.tolist(), steps)
     if isinstance(gold, (list, tuple)):
-        return [spelling for item in gold for spelling in _accepted_answers(item)]
-    raise TypeError(f"correctness_reward: gold answers must be text or numbers, got {gold!r:.80}")
+        return [spelling for item in gold for spelling in _accepted_answers(item, steps)]
+    raise TypeError(f"gold answers must be text or numbers, got {gold!r:.80}")
+
+
+def _whole_text(text: str, prefilled: bool = False) -> str:
+    return _without_end_of_turn(visible_text(text, prefilled))
+
+
+def _judge_exact(text: str, gold, prefilled: bool, extract, steps, score: float) -> tuple:
+    accepted, predicted = _accepted_answers(gold, steps), extract(text, prefilled)
+    if not accepted:
+        return None, "missing_gold", predicted
+    if predicted is None:
+        return 0.0, "no_answer", None
+    predicted = (_normalize_once if len(predicted) < 256 else _normalize)(predicted, steps)
+    return (score, "correct", predicted) if predicted in accepted else (0.0, "wrong", predicted)
+
+
+def _exact_rewards(
+    completions, answer, extract, normalize, score, name, prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
+    judge = functools.partial(_judge_exact, extract=extract, steps=normalize, score=score)
+    columns = {"answer": answer, "prefilled": prefilled}
+    return _judge_rows(name, judge, completions, columns, log_extra, log_metric)
 
 
 def correctness_reward(
@@ -273,8 +498,9 @@ def correctness_reward(
 ) -> list[float | None]:
     """2.0 if the last `<answer>` block outside the reasoning equals the gold answer, else 0.0.
 
-    Equal means the same text after Unicode NFKC, one kind of dash and minus, and single spaces. Case, units and
-    number formats are not folded: `1,000` is not `1000` here.
+    Equal means the same text after what `NORMALIZE` lists: Unicode NFKC, one kind of dash and minus, Markdown emphasis
+    and `\\boxed{}` or `$` around the whole, a full stop at its end; and single spaces. Case, units and number formats
+    are not folded: `1,000` is not `1000` here.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout.
@@ -293,23 +519,293 @@ def correctness_reward(
         >>> correctness_reward(["<answer>7</answer>", "<answer>8</answer>", "seven"], answer=[7, "7", None])
         [2.0, 0.0, None]
     """
-    name, size, rewards, reasons = "correctness_reward", len(completions), [], []
-    golds, flags = _column(name, "answer", answer, size), _column(name, "prefilled", prefilled, size)
-    for completion, gold, flag in zip(completions, golds, flags):
-        accepted = _accepted_answers(gold)
-        predicted = extract_answer(completion_text(completion), flag)
-        if not accepted:
-            reward, reason = None, "missing_gold"
-        elif predicted is None:
+    name = "correctness_reward"
+    return _exact_rewards(completions, answer, extract_answer, NORMALIZE, 2.0, name, prefilled, log_extra, log_metric)
+
+
+_EXTRACT = {"answer": extract_answer, "final": final_answer, "text": _whole_text}
+
+
+def make_correctness_reward(extract="answer", normalize=NORMALIZE, score=2.0, name=None):
+    """`correctness_reward` with its own way to find the answer, its own normalisation, and its own score.
+
+    Args:
+        extract: `"answer"` (last `<answer>` block), `"final"` (`final_answer`: block or box), `"text"` (all of it,
+            reasoning aside), or a function `(text, prefilled) -> str | None`, of a module if it is to be pickled.
+        normalize (`tuple[str, ...]`): any of `nfkc`, `minus`, `emphasis`, `box`, `full_stop`, `case`.
+        score (`float`): for a right answer, above 0.
+        name (`str`, *optional*): name in the logs. By default it tells settings apart.
+
+    Returns:
+        callable: takes the column `answer`; reasons as `correctness_reward`.
+
+    Raises:
+        ValueError: an unknown step of normalisation or way to extract, or a score that is not above 0.
+
+    Example:
+        >>> capital = make_correctness_reward("text", normalize=("nfkc", "full_stop", "case"), score=1.0)
+        >>> capital(completions=["paris.", "Lyon"], answer="Paris")
+        [1.0, 0.0]
+    """
+    if not callable(extract) and extract not in _EXTRACT:
+        raise ValueError(f"make_correctness_reward: extract must be a function or one of {', '.join(_EXTRACT)}")
+    normalize = (normalize,) if isinstance(normalize, str) else tuple(normalize)
+    unknown = [step for step in normalize if step not in (*NORMALIZE, "case")]
+    if unknown:
+        raise ValueError(
+            f"make_correctness_reward: unknown step {unknown[0]!r}; choose from {', '.join(NORMALIZE)}, case"
+        )
+    if not 0 < score < math.inf:
+        raise ValueError(f"make_correctness_reward: score must be a number above 0, got {score!r}")
+    default = _name_with(
+        "correctness_reward",
+        extract=None if extract == "answer" else getattr(extract, "__name__", extract),
+        normalize=None if normalize == NORMALIZE else normalize or ("as_is",),
+        score=None if score == 2.0 else f"{score:g}",
+    )
+    extract = _EXTRACT.get(extract, extract) if isinstance(extract, str) else extract
+    return _Bound(_exact_rewards, name or default, extract=extract, normalize=normalize, score=float(score))
+
+
+def _golds(gold) -> list[str]:
+    """The accepted golds as text, without the rationale that GSM8K keeps before `####`."""
+    if isinstance(gold, bool):
+        raise TypeError(f"gold answers must be text or numbers, got {gold!r}")
+    return [_normalize(text.rpartition("####")[2]) for text in _accepted_answers(gold, steps=())]
+
+
+def _judge_number(text: str, gold, prefilled: bool, rel_tol, units) -> tuple:
+    answers, golds, predicted = _beside("answers"), _golds(gold), final_answer(text, prefilled)
+    readable = list(filter(None, map(answers.read_number, golds)))
+    if not readable:
+        return None, "unreadable_gold" if golds else "missing_gold", predicted
+    if predicted is None:
+        return 0.0, "no_answer", None
+    number = answers.read_number(_normalize_once(predicted)) if len(predicted) < 256 else None
+    if number is None:
+        return 0.0, "unreadable", predicted
+    equal = [accepted for accepted in readable if answers.same_number(accepted, number, rel_tol)]
+    if not equal:
+        return 0.0, "wrong", predicted
+    if units == "same" and not any("" in (accepted[1], number[1]) or accepted[1] == number[1] for accepted in equal):
+        return 0.0, "other_unit", predicted
+    return 1.0, "correct", predicted
+
+
+def _numeric_rewards(
+    completions, answer, rel_tol, units, name, prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
+    judge = functools.partial(_judge_number, rel_tol=rel_tol, units=units)
+    columns = {"answer": answer, "prefilled": prefilled}
+    return _judge_rows(name, judge, completions, columns, log_extra, log_metric)
+
+
+def numeric_reward(
+    completions, answer, prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
+    """1.0 if `final_answer` is the gold number, however it is written, else 0.0.
+
+    Read are thousands separators (`1,250`, `1 250`, `1.250,00`), currency, percent, units, fractions and mixed numbers,
+    scientific notation, `million`, and all of these in TeX. An answer must be one number: a range, a list or `3 or 4`
+    is `unreadable`. Integers must be equal; everything else may differ by 1e-6 of the gold. If both name a unit, it
+    must be the same (nothing is converted). A percent sign in one of the two is taken either way: 28% is 28 and 0.28.
+
+    Args:
+        completions (`list[str]` or `list[list[dict]]`): one per rollout.
+        answer (`list` or a constant): gold per completion: a number, text, or a list of accepted ones. Of a GSM8K
+            rationale the part after `####` counts.
+        prefilled (`bool` or `list[bool]`): as in `format_reward`.
+
+    Returns:
+        `list[float | None]`: 1.0, 0.0, or None where the gold is missing or no number. Reasons: `correct`, `wrong`,
+        `other_unit`, `no_answer`, `unreadable`, `missing_gold`, `unreadable_gold`.
+
+    Raises:
+        ImportError: answers.py is missing.
+        ValueError: `answer` has neither one value nor one per completion.
+        TypeError: a gold is neither text, number nor a list of these.
+
+    Example:
+        >>> texts = ["<answer>$1,250.00</answer>", "<answer>1.25e3</answer>", "\\\\boxed{1250 or 1251}"]
+        >>> numeric_reward(texts, answer="1250")
+        [1.0, 1.0, 0.0]
+    """
+    return _numeric_rewards(completions, answer, None, "same", "numeric_reward", prefilled, log_extra, log_metric)
+
+
+def make_numeric_reward(rel_tol=None, units="same", name=None):
+    """`numeric_reward` with a declared tolerance.
+
+    Args:
+        rel_tol (`float`, *optional*): largest difference as a share of the gold, 0 or more, for all numbers. None:
+            integers exactly, everything else to 1e-6. A gold of 0 is met by 0 only.
+        units (`str`): `"same"` (two different units are wrong) or `"ignore"`.
+        name (`str`, *optional*): name in the logs. By default it tells settings apart.
+
+    Returns:
+        callable: takes the column `answer`; range and reasons as `numeric_reward`.
+
+    Raises:
+        ValueError: a setting is out of range.
+
+    Example:
+        >>> make_numeric_reward(rel_tol=0.01)(completions=["\\\\boxed{3.14}", "\\\\boxed{3}"], answer=3.14159)
+        [1.0, 0.0]
+    """
+    if rel_tol is not None and not 0 <= rel_tol < math.inf:
+        raise ValueError(f"make_numeric_reward: rel_tol must be 0 or more, or None, got {rel_tol}")
+    if units not in ("same", "ignore"):
+        raise ValueError(f"make_numeric_reward: units must be 'same' or 'ignore', got {units!r}")
+    default = _name_with(
+        "numeric_reward",
+        rel_tol=None if rel_tol is None else f"{rel_tol:g}",
+        units=None if units == "same" else "any_unit",
+    )
+    return _Bound(_numeric_rewards, name or default, rel_tol=rel_tol, units=units)
+
+
+MATH_BUDGET_S = 5.0  # wall-clock seconds per expression; usual ones take milliseconds
+
+
+def _gold_expression(gold: str) -> str:
+    """The last box of a gold that still holds its solution, else all of it."""
+    _, _, box = _last_box(gold)
+    return gold if box is None else _normalize(box)
+
+
+def _math_verdicts(pairs: list, budget_s: float) -> dict:
+    """What math-verify says of each pair; a gold with the answer None is only read."""
+    pairs = list(dict.fromkeys(pairs))
+    verdicts = _beside("killable").run("math_checks.verdict", [list(pair) for pair in pairs], budget_s)
+    return dict(zip(pairs, verdicts))
+
+
+def math_reward(
+    completions, answer, prefilled=False, budget_s=MATH_BUDGET_S, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
+    """1.0 if `final_answer` is mathematically equal to the gold, else 0.0.
+
+    math-verify decides, in worker processes that are killed after `budget_s` whatever they are doing: a short power
+    tower keeps sympy busy for ever, and TRL's `accuracy_reward` with it. It works in any thread and in AsyncGRPO's
+    daemonic process. Plain numbers are compared in place. The gold is read first: if it is no expression, the row does
+    not count. The answer is the last box or `<answer>` block, never one in the reasoning.
+
+    Args:
+        completions (`list[str]` or `list[list[dict]]`): one per rollout.
+        answer (`list` or a constant): gold per completion: LaTeX, text or a number, or a list of accepted ones. Of a
+            whole solution the last `\\boxed{}` counts, of a GSM8K rationale the part after `####`. `\\text{east}` is
+            compared as text.
+        prefilled (`bool` or `list[bool]`): as in `format_reward`.
+        budget_s (`float`): wall-clock seconds for one comparison.
+
+    Returns:
+        `list[float | None]`: 1.0, 0.0, or None where the gold is missing or unreadable. Reasons: `correct`, `wrong`,
+        `no_answer`, `unreadable`, `over_budget` (the answer cost too much), `missing_gold`, `unreadable_gold`.
+
+    Raises:
+        ImportError: math-verify, or answers.py, killable.py or math_checks.py beside this file is missing.
+        ValueError: `answer` has neither one value nor one per completion.
+        TypeError: a gold is neither text, number nor a list of these, or `budget_s` is no number above 0.
+
+    Example:
+        >>> texts = ["\\\\boxed{2/4}", "<answer>0.49</answer>", "<think>\\\\boxed{1/2}</think> Maybe."]
+        >>> math_reward(texts, answer="\\\\frac12")
+        [1.0, 0.0, 0.0]
+    """
+    name, size = "math_reward", len(completions)
+    if not isinstance(budget_s, numbers.Real) or not budget_s > 0:
+        raise TypeError(f"{name}: budget_s must be one number above 0 for all rows, got {budget_s!r:.80}")
+    flags = _column(name, "prefilled", prefilled, size)
+    golds = [[_gold_expression(text) for text in _golds(gold)] for gold in _column(name, "answer", answer, size)]
+    found = [final_answer(completion_text(text), flag) for text, flag in zip(completions, flags)]
+    predicted = [text if text is None else _normalize(text) for text in found]
+    answers, expression = _beside("answers"), _beside("answers").expression
+
+    # A gold that needs no algebra is readable as it stands; of the others math-verify says it.
+    distinct = dict.fromkeys(gold for accepted in golds for gold in accepted)
+    plain = {gold for gold in distinct if answers.settled(gold, gold)}
+    doubtful = {gold: expression(gold) for gold in distinct if gold not in plain and expression(gold)}
+    reads = _math_verdicts([(latex, None) for latex in doubtful.values()], budget_s)
+    readable = plain | {gold for gold, latex in doubtful.items() if reads[latex, None] == "readable"}
+
+    pairs = {(gold, text) for accepted, text in zip(golds, predicted) for gold in accepted if text and gold in readable}
+    verdicts = {pair: answers.settled(*pair) for pair in pairs}
+    unsettled = {pair: (expression(pair[0]) or pair[0], expression(pair[1])) for pair in pairs if not verdicts[pair]}
+    asked = _math_verdicts([latex for latex in unsettled.values() if latex[1]], budget_s)
+    verdicts.update({pair: asked.get(latex, "unreadable") for pair, latex in unsettled.items()})
+
+    rewards, reasons = [], []
+    for accepted, text in zip(golds, predicted):
+        said = {verdicts[gold, text] for gold in accepted if text and gold in readable}
+        if not readable.intersection(accepted):
+            reward, reason = None, "unreadable_gold" if accepted else "missing_gold"
+        elif text is None:
             reward, reason = 0.0, "no_answer"
-        elif _normalize(predicted) in accepted:
-            reward, reason = 2.0, "correct"
+        elif "equal" in said:
+            reward, reason = 1.0, "correct"
         else:
-            reward, reason = 0.0, "wrong"
+            reward, reason = 0.0, next((one for one in ("over_budget", "unequal") if one in said), "unreadable")
         rewards.append(reward)
-        reasons.append(reason)
-    _report(name, rewards, reasons, log_extra, log_metric)
+        reasons.append("wrong" if reason == "unequal" else reason)
+    _report(name, rewards, reasons, log_extra, log_metric, predicted)
     return rewards
+
+
+def _gold_choices(gold, letters: str) -> set[str]:
+    for item in gold if isinstance(gold, (list, tuple)) else [gold]:
+        if isinstance(item, numbers.Number) and item == item:
+            raise TypeError(
+                f"choice_reward: a gold must be a letter, got {item!r}; counting from 0 or 1 is not guessed"
+            )
+    read = _beside("answers").choice_in
+    return {read(text, letters, is_block=True) for text in _accepted_answers(gold)} - {"", "?"}
+
+
+def _judge_choice(text: str, gold, letters: str, prefilled: bool) -> tuple:
+    golds = _gold_choices(gold, letters)
+    answer = final_answer(text, prefilled)
+    visible = _whole_text(text, prefilled) if answer is None else answer
+    has_open_block = answer is None and ("<answer>" in visible or _last_box(visible)[0] >= 0)
+    is_line, visible = "\n" not in visible.strip(), _normalize(visible)
+    chosen = "" if has_open_block else _beside("answers").choice_in(visible, letters, answer is not None, is_line)
+    if not golds:
+        return None, "unreadable_gold" if _accepted_answers(gold, steps=()) else "missing_gold", chosen or None
+    if chosen in ("", "?"):
+        return 0.0, "several_choices" if chosen else "no_choice", None
+    return (1.0, "correct", chosen) if chosen in golds else (0.0, "wrong", chosen)
+
+
+def choice_reward(
+    completions, answer, letters="ABCDEFGHIJ", prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
+    """1.0 if the completion chooses the gold letter of a multiple-choice question, else 0.0.
+
+    Read are `final_answer`, or without block and box a phrase such as "the answer is (B)" or a text that is one
+    letter. The letter may carry its option's text (`B: a dog`), brackets or emphasis. The article in `A dog` and the
+    pronoun in `I think` are no choice, one that is taken back (`not B`, `B is wrong`) does not count, and naming
+    several scores 0.0.
+
+    Args:
+        completions (`list[str]` or `list[list[dict]]`): one per rollout.
+        answer (`list[str]` or `str`): gold letter per completion, `B`, `(B)` or `B. text`, or a list of them.
+        letters (`str`): capital letters that name choices.
+        prefilled (`bool` or `list[bool]`): as in `format_reward`.
+
+    Returns:
+        `list[float | None]`: 1.0, 0.0, or None where the gold is missing or names no single letter. Reasons: `correct`,
+        `wrong`, `no_choice`, `several_choices`, `missing_gold`, `unreadable_gold`.
+
+    Raises:
+        ImportError: answers.py is missing.
+        TypeError: a gold is a number: whether choices count from 0 or 1 is not guessed.
+        ValueError: `answer` has neither one value nor one per completion.
+
+    Example:
+        >>> choice_reward(["<answer>B: a dog</answer>", "So the answer is (B).", "<answer>B or C</answer>"], answer="B")
+        [1.0, 1.0, 0.0]
+    """
+    columns = {"answer": answer, "letters": letters, "prefilled": prefilled}
+    return _judge_rows("choice_reward", _judge_choice, completions, columns, log_extra, log_metric)
 
 
 # RFC 8259 lets a reader set these limits. Without the depth limit the verdict on a nesting bomb would depend on how
@@ -398,203 +894,49 @@ def _json_of(text: str, prefilled: bool):
     raise ValueError("no JSON")
 
 
-def _check_references(schema, specification) -> None:
-    """Refuse what a validator would fetch, fail on, or follow for ever: every `$ref` must resolve without the network,
-    and no schema may apply itself again to the same value."""
-    import jsonschema_specifications
-    import referencing
-
-    def applied_to_same_value(node, resolver):
-        for keyword in ("$ref", "$dynamicRef"):
-            if keyword in node:
-                target = resolver.lookup(node[keyword])
-                yield target.contents, target.resolver
-        if "$recursiveRef" in node:
-            yield schema, resolver
-        parts = [part for keyword in ("allOf", "anyOf", "oneOf") for part in node.get(keyword, ())]
-        parts += [node[keyword] for keyword in ("not", "if", "then", "else") if keyword in node]
-        for part in [*parts, *node.get("dependentSchemas", {}).values()]:
-            yield part, resolver.in_subresource(specification.create_resource(part))
-
-    finished = set()
-
-    def follow(node, resolver, above):
-        if not isinstance(node, dict) or id(node) in finished:
-            return
-        if id(node) in above:
-            raise ValueError("the schema refers to itself without end")
-        for part, part_resolver in applied_to_same_value(node, resolver):
-            follow(part, part_resolver, above | {id(node)})
-        finished.add(id(node))
-
-    def visit(resource, resolver):
-        follow(resource.contents, resolver, frozenset())
-        for part in resource.subresources():
-            visit(part, resolver.in_subresource(part))
-
-    root = referencing.Resource(contents=schema, specification=specification)
-    visit(root, jsonschema_specifications.REGISTRY.resolver_with_root(root))
+SCHEMA_BUDGET_S = 2.0  # wall-clock seconds for a value whose check could cost without bound; others take milliseconds
 
 
-_ref_verdicts = threading.local()
-
-
-def _ref_once(validator, ref, instance, schema):
-    """`$ref`, decided once per value: else a recursive schema with two arms costs 2^depth."""
-    from jsonschema import ValidationError
-
-    key = (id(schema), id(instance))
-    verdicts = _ref_verdicts.known
-    if key not in verdicts:
-        verdicts[key] = not any(True for _ in validator._validate_reference(ref=ref, instance=instance))
-    if not verdicts[key]:
-        yield ValidationError(f"does not match {ref}")
-
-
-def _decimal_multiple_of(validator, factor, instance, schema):
-    """`multipleOf` in decimal, as written: 0.3 is a multiple of 0.1, and no number overflows."""
-    from jsonschema import ValidationError
-
-    if validator.is_type(instance, "number") and fractions.Fraction(str(instance)) % fractions.Fraction(str(factor)):
-        yield ValidationError(f"not a multiple of {factor}")
-
-
-_EXACT_TYPES = {
-    "object": (dict,), "array": (list,), "string": (str,), "integer": (int,), "number": (int, float),
-    "boolean": (bool,), "null": (type(None),),
-}  # fmt: skip
-
-
-def _usual_type(general, validator, types, instance, schema):
-    """`type`, its usual case first: jsonschema spends a quarter of its time in this keyword."""
-    if isinstance(types, str) and type(instance) in _EXACT_TYPES.get(types, ()):
-        return ()
-    return general(validator, types, instance, schema)
-
-
-_ECMA = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\d": "[0-9]", r"\D": "[^0-9]", r"\w": "[0-9A-Za-z_]",
-         r"\W": "[^0-9A-Za-z_]"}  # fmt: skip
-
-
-@functools.lru_cache(maxsize=1024)
-def _ecma_regex(pattern: str) -> re.Pattern:
-    """A regular expression as JSON Schema means it (ECMA-262). Python's own `$` also matches before a final line break,
-    its `.` crosses carriage returns, and its `\\d` and `\\w` take the digits and letters of every script."""
-
-    def translated(token):
-        if token[0].startswith("["):
-            return token[0].replace(r"\d", "0-9").replace(r"\w", "0-9A-Za-z_")
-        return _ECMA.get(token[0], token[0])
-
-    return re.compile(re.sub(r"\\.|\[(?:\\.|[^\]\\])*\]|[$.]", translated, pattern))
-
-
-def _ecma_pattern(validator, pattern, instance, schema):
-    from jsonschema import ValidationError
-
-    if validator.is_type(instance, "string") and not _ecma_regex(pattern).search(instance):
-        yield ValidationError(f"does not match {pattern}")
-
-
-def _unique_by_text(validator, wanted, instance, schema):
-    """`uniqueItems` in linear time; `parse_json` has made 1.0 and 1 the same."""
-    from jsonschema import ValidationError
-
-    if not wanted or not validator.is_type(instance, "array"):
-        return
-    if len({json.dumps(item, sort_keys=True) for item in instance}) < len(instance):
-        yield ValidationError("has items that are equal")
-
-
-def _fills_const(node) -> bool:
-    """Whether some `"const": None` can never be met, so that datasets must have put it there."""
-    if isinstance(node, list):
-        return any(map(_fills_const, node))
-    if not isinstance(node, dict):
-        return False
-    types = node.get("type")
-    is_filled = "const" in node and node["const"] is None and types is not None and "null" not in types
-    return is_filled or any(map(_fills_const, node.values()))
-
-
-def _without_none(node):
-    """The schema without the keys that datasets filled in with None. `null` stays where the type allows it."""
-    if isinstance(node, dict):
-        may_be_null = "null" in (node.get("type") or ())
-        kept = {key: value for key, value in node.items() if value is not None or (key == "const" and may_be_null)}
-        return {key: _without_none(value) for key, value in kept.items()}
-    return [_without_none(item) for item in node] if isinstance(node, list) else node
-
-
-def _load_schema(schema_text: str) -> tuple:
-    """A checked schema and the jsonschema validator class of its draft; ValueError says what is broken."""
-    import jsonschema
-    import referencing
-    import referencing.jsonschema
-
-    schema, validator_class = json.loads(schema_text), jsonschema.Draft202012Validator
-    if isinstance(schema, dict) and "$schema" in schema:
-        validator_class = jsonschema.validators.validator_for(schema, default=None)
-        if validator_class is None:
-            raise ValueError(f"unknown $schema {schema['$schema']!r}")
-    try:
+def _schema_rewards(
+    completions, output_schema, graded, formats, name, prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
+    checks, size = _beside("schema_checks"), len(completions)
+    schemas, flags = _column(name, "output_schema", output_schema, size), _column(name, "prefilled", prefilled, size)
+    rewards, reasons, costly = [None] * size, [""] * size, []
+    seen_id, schema_text = None, None
+    for row, (completion, schema, flag) in enumerate(zip(completions, schemas, flags)):
+        if schema is None:
+            reasons[row] = "missing_schema"
+            continue
+        if id(schema) != seen_id:  # a constant schema is serialised once, not once per row
+            schema_text = schema if isinstance(schema, str) else json.dumps(schema)
+            seen_id = id(schema)
+        compiled = checks.compiled(schema_text, formats)
+        if compiled is None:
+            reasons[row] = "broken_schema"
+            continue
         try:
-            validator_class.check_schema(schema)
-            is_filled = _fills_const(schema)
-        except jsonschema.SchemaError:
-            is_filled = True
-        if is_filled:  # datasets fills in the keys that other rows' schemas have: {"a": {...}, "b": None}
-            schema = _without_none(schema)
-            validator_class.check_schema(schema)
-        dialect = validator_class.META_SCHEMA.get("$id") or validator_class.META_SCHEMA["id"]
-        _check_references(schema, referencing.jsonschema.specification_with(dialect))
-    except jsonschema.SchemaError as error:
-        raise ValueError(error.message) from None
-    except referencing.exceptions.Unresolvable as error:
-        raise ValueError(f"$ref {error.ref!r} does not resolve, and nothing is fetched") from None
-    return schema, validator_class
-
-
-# The back ends read these differently (jsonschema 4.26.0, jsonschema-rs 0.61.2), so jsonschema always decides on them.
-_ONLY_JSONSCHEMA = (
-    "patternProperties", "dependencies", "contentEncoding", "contentMediaType", "$dynamicRef", "$recursiveRef",
-)  # fmt: skip
-
-
-@functools.lru_cache(maxsize=1024)
-def _compiled_schema(schema_text: str):
-    """A function `value -> bool` for one schema, or None if the schema is broken, which the log says once.
-
-    jsonschema checks the schema. jsonschema-rs validates if it is installed: same verdicts, over ten times faster.
-    """
-    try:
-        schema, validator_class = _load_schema(schema_text)
-    except (ValueError, RecursionError) as error:
-        logger.warning("schema_reward: rows with this schema do not count (%.200s): %.200s", error, schema_text)
-        return None
-    if not any(f'"{keyword}"' in schema_text for keyword in _ONLY_JSONSCHEMA):
-        try:
-            import jsonschema_rs
-
-            return jsonschema_rs.validator_for(schema, offline=True, validate_formats=False).is_valid
-        except (ImportError, ValueError):  # not installed, or a draft or a regular expression it does not know
-            pass
-    import jsonschema
-    import jsonschema_specifications
-
-    usual_type = functools.partial(_usual_type, validator_class.VALIDATORS["type"])
-    keywords = {"type": usual_type, "multipleOf": _decimal_multiple_of, "pattern": _ecma_pattern,
-                "uniqueItems": _unique_by_text}  # fmt: skip
-    if '"$dynamicRef"' not in schema_text:  # its target depends on the path taken, so no verdict can be kept
-        keywords["$ref"] = _ref_once
-    extended_class = jsonschema.validators.extend(validator_class, keywords)
-    validator = extended_class(schema, registry=jsonschema_specifications.REGISTRY)
-
-    def is_valid(value) -> bool:
-        _ref_verdicts.known = {}  # keyed by id(), so good for as long as this value lives
-        return validator.is_valid(value)
-
-    return is_valid
+            value = _json_of(_without_end_of_turn(completion_text(completion)), flag)
+        except ValueError:
+            rewards[row], reasons[row] = 0.0, "not_json"
+            continue
+        if compiled.needs_budget(graded):
+            costly.append((row, [schema_text, value, graded, formats]))
+        else:
+            rewards[row] = checks.score(schema_text, value, graded, formats)
+    if costly:
+        scores = _beside("killable").run("schema_checks.score", [call for _, call in costly], SCHEMA_BUDGET_S)
+        for (row, (schema_text, *_)), score in zip(costly, scores):
+            rewards[row] = score
+            if score == "over_budget":
+                rewards[row], reasons[row] = 0.0, "over_budget"
+                logger.warning("%s: a value cost more than %g s with %.200s", name, SCHEMA_BUDGET_S, schema_text)
+    for row, reward in enumerate(rewards):
+        if not reasons[row]:
+            found = {1.0: "valid", 0.0: "invalid", None: "broken_schema"}
+            reasons[row] = found.get(reward, "partly_valid")
+    _report(name, rewards, reasons, log_extra, log_metric)
+    return rewards
 
 
 def schema_reward(
@@ -603,7 +945,9 @@ def schema_reward(
     """1.0 if the completion is JSON that conforms to its JSON Schema, else 0.0.
 
     The JSON may stand bare, in one code fence, or in the `<answer>` block; prose beside it scores 0.0, because a
-    program that reads the output would fail on it. `format` is an annotation, as the specification has it by default.
+    program that reads the output would fail on it. `format` is an annotation, as the specification has it by default;
+    `make_schema_reward` checks it. Nothing is fetched for a `$ref`, and no schema or value costs more than
+    `SCHEMA_BUDGET_S`.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout.
@@ -614,10 +958,11 @@ def schema_reward(
 
     Returns:
         `list[float | None]`: 1.0, 0.0, or None where the schema is missing or broken (invalid, refers to a remote or
-        missing `$ref`, refers to itself without end). Reasons: `valid`, `invalid`, `not_json`, `missing_schema`,
-        `broken_schema`.
+        missing `$ref`, refers to itself without end). Reasons: `valid`, `invalid`, `not_json`, `over_budget`,
+        `missing_schema`, `broken_schema`.
 
     Raises:
+        ImportError: jsonschema or schema_checks.py is missing.
         ValueError: `output_schema` has neither one value nor one per completion.
 
     Example:
@@ -625,32 +970,209 @@ def schema_reward(
         >>> schema_reward(['{"n": 1}', '{"n": "1"}', 'n = 1'], output_schema=schema)
         [1.0, 0.0, 0.0]
     """
-    name, size, rewards, reasons = "schema_reward", len(completions), [], []
-    schemas, flags = _column(name, "output_schema", output_schema, size), _column(name, "prefilled", prefilled, size)
-    seen_id, is_valid = None, None
-    for completion, schema, flag in zip(completions, schemas, flags):
-        if schema is None:
-            reward, reason = None, "missing_schema"
+    return _schema_rewards(completions, output_schema, False, False, "schema_reward", prefilled, log_extra, log_metric)
+
+
+def make_schema_reward(graded=False, formats=False, name=None):
+    """`schema_reward` with part credit, or with `format` checked.
+
+    Args:
+        graded (`bool`): an object that does not conform gets the share of its top-level requirements that it meets: of
+            the `required` properties (all properties if none is) those present and valid, where each other keyword or
+            property that is broken counts as one more requirement. `{}` gets 0.0 unless it is valid. Below 1.0 unless
+            valid, so read what the policy leaves out.
+        formats (`bool`): check `format`; jsonschema-rs does it. A format it does not know makes the schema broken.
+        name (`str`, *optional*): name in the logs. By default it tells settings apart.
+
+    Returns:
+        callable: takes the column `output_schema`; range 0.0 to 1.0, one more reason: `partly_valid`.
+
+    Raises:
+        ImportError: `formats` is set and jsonschema-rs is not installed.
+
+    Example:
+        >>> schema = {"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a", "b"]}
+        >>> make_schema_reward(graded=True)(completions=['{"a": 1, "b": 2}', "{}"], output_schema=schema)
+        [0.5, 0.0]
+    """
+    if formats and importlib.util.find_spec("jsonschema_rs") is None:
+        raise ImportError("make_schema_reward: formats are checked by jsonschema-rs; pip install jsonschema-rs")
+    default = _name_with("schema_reward", graded="graded" if graded else None, formats="formats" if formats else None)
+    return _Bound(_schema_rewards, name or default, graded=bool(graded), formats=bool(formats))
+
+
+_TOOL_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+
+
+def _call(entry) -> tuple[str, dict]:
+    """Name and arguments of one call in any usual shape; ValueError if it is none."""
+    if isinstance(entry, dict) and isinstance(entry.get("function"), dict):
+        entry = entry["function"]
+    name = entry.get("name") if isinstance(entry, dict) else None
+    if not isinstance(name, str):
+        raise ValueError("a call has no name")
+    given = [entry[key] for key in ("arguments", "parameters", "args") if entry.get(key) is not None]
+    arguments = given[0] if given else {}
+    if isinstance(arguments, str):
+        arguments = parse_json(arguments) if arguments.strip() else {}
+    if not isinstance(arguments, dict):
+        raise ValueError("arguments must be an object")
+    return name, arguments
+
+
+def _predicted_calls(completion, prefilled: bool) -> list[tuple[str, dict]]:
+    """All calls of a completion in their order; ValueError if one is malformed."""
+    if isinstance(completion, (list, tuple)):
+        entries = [
+            call for message in completion if isinstance(message, dict) for call in message.get("tool_calls") or ()
+        ]
+        if entries:
+            return [_call(entry) for entry in entries]
+    text = _whole_text(completion_text(completion), prefilled)
+    start = text.find("<tool_call>")
+    if start >= 0:
+        if text.count("<tool_call>") != text.count("</tool_call>"):
+            raise ValueError("a call was not closed")
+        return [_call(parse_json(block)) for block in _TOOL_CALL.findall(text, start)]
+    try:
+        value = _json_of(text, False)
+    except ValueError:
+        return []
+    entries = value if isinstance(value, list) else [value]
+    is_call = all(
+        isinstance(e, dict) and ("function" in e or {"arguments", "parameters", "args"} & set(e)) for e in entries
+    )
+    return [_call(entry) for entry in entries] if is_call else []
+
+
+def _canonical(value, lenient: bool):
+    """Equal for values that are the same argument. None is the same as absent: datasets fills it in."""
+    if isinstance(value, dict):
+        return {key: _canonical(item, lenient) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item, lenient) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
+        return int(value)
+    if lenient and isinstance(value, str):
+        text = _normalize(value, ("nfkc", "minus", "case"))
+        if text in ("true", "false"):
+            return text == "true"
+        number = re.fullmatch(r"-?\d{1,300}(?:\.\d{1,300})?", text) and _finite_number(text)
+        return text if number is None else _canonical(number, lenient)
+    return value
+
+
+def _spelled(call: tuple[str, dict], lenient: bool) -> str:
+    return json.dumps([call[0], _canonical(call[1], lenient)], sort_keys=True)
+
+
+@functools.lru_cache(maxsize=4096)
+def _gold_calls(gold: str) -> list[tuple[str, dict]] | None:
+    """The calls of a gold given as JSON text, or None if it is broken, which the log says once."""
+    try:
+        value = parse_json(gold)
+        return [_call(entry) for entry in (value if isinstance(value, list) else [value])]
+    except ValueError as error:
+        logger.warning("tool_call_reward: rows with these gold calls do not count (%s): %.200s", error, gold)
+        return None
+
+
+def _tool_reason(predicted: list, gold: list, lenient: bool, ordered: bool) -> str:
+    names, gold_names = [name for name, _ in predicted], [name for name, _ in gold]
+    if sorted(names) != sorted(gold_names):
+        return "no_call" if not names else "wrong_count" if len(names) != len(gold_names) else "wrong_name"
+    calls, gold_calls = [_spelled(call, lenient) for call in predicted], [_spelled(call, lenient) for call in gold]
+    if sorted(calls) != sorted(gold_calls):
+        return "wrong_arguments"
+    return "wrong_order" if ordered and calls != gold_calls else "correct"
+
+
+def _tool_rewards(
+    completions, tool_calls, lenient, ordered, name, prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
+    size, rewards, reasons, extracted = len(completions), [], [], []
+    golds, flags = _column(name, "tool_calls", tool_calls, size), _column(name, "prefilled", prefilled, size)
+    texts = [gold if isinstance(gold, str) or gold is None else json.dumps(gold) for gold in golds]
+    for completion, gold, flag in zip(completions, texts, flags):
+        gold_calls = _gold_calls(gold) if gold and gold.strip() else None
+        try:
+            predicted = _predicted_calls(completion, flag)
+        except ValueError:
+            predicted = None
+        if gold_calls is None:
+            reward, reason = None, "broken_gold" if gold and gold.strip() else "missing_gold"
+        elif predicted is None:
+            reward, reason = 0.0, "malformed"
         else:
-            if id(schema) != seen_id:  # a constant schema is serialised once, not once per row
-                is_valid = _compiled_schema(schema if isinstance(schema, str) else json.dumps(schema))
-                seen_id = id(schema)
-            if is_valid is None:
-                reward, reason = None, "broken_schema"
-            else:
-                try:
-                    value = _json_of(completion_text(completion), flag)
-                except ValueError:
-                    reward, reason = 0.0, "not_json"
-                else:
-                    try:
-                        reward, reason = (1.0, "valid") if is_valid(value) else (0.0, "invalid")
-                    except (RecursionError, re.error):  # the value is not deep, so the schema is at fault
-                        reward, reason = None, "broken_schema"
+            reason = _tool_reason(predicted, gold_calls, lenient, ordered)
+            reward = 1.0 if reason == "correct" else 0.0
         rewards.append(reward)
         reasons.append(reason)
-    _report(name, rewards, reasons, log_extra, log_metric)
+        extracted.append(json.dumps([{"name": n, "arguments": a} for n, a in predicted]) if predicted else None)
+    _report(name, rewards, reasons, log_extra, log_metric, extracted)
     return rewards
+
+
+def tool_call_reward(
+    completions, tool_calls, prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
+    """1.0 if the completion calls the gold tools with the gold arguments and no others, else 0.0.
+
+    Calls are read from the `tool_calls` of all assistant messages, or without these from `<tool_call>` blocks, or from
+    a text that is JSON. Their order is free, names must be equal, arguments must have the same types (`1` is not
+    `"1"`, but `1.0` is `1`). An argument that is null counts as absent.
+
+    Args:
+        completions (`list[str]` or `list[list[dict]]`): one per rollout.
+        tool_calls (`list`, or JSON text for all): gold per completion: JSON text, or a list of `{"name", "arguments"}`
+            or of `{"function": {"name", "arguments"}}`. JSON text keeps datasets from filling unlike arguments with
+            None. An empty list says that no tool must be called.
+        prefilled (`bool` or `list[bool]`): as in `format_reward`.
+
+    Returns:
+        `list[float | None]`: 1.0, 0.0, or None where the gold is missing or broken. Reasons: `correct`, `no_call`,
+        `wrong_count`, `wrong_name`, `wrong_arguments`, `wrong_order`, `malformed`, `missing_gold`, `broken_gold`.
+
+    Raises:
+        ValueError: `tool_calls` has neither one value nor one per completion.
+
+    Example:
+        >>> call = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
+        >>> gold = '[{"name": "add", "arguments": {"b": 2, "a": 1}}]'
+        >>> tool_call_reward([call, call.replace("2", '"2"'), "It is 3."], tool_calls=gold)
+        [1.0, 0.0, 0.0]
+    """
+    return _tool_rewards(completions, tool_calls, False, False, "tool_call_reward", prefilled, log_extra, log_metric)
+
+
+def make_tool_call_reward(arguments="typed", ordered=False, name=None):
+    """`tool_call_reward` with lenient arguments, or with calls whose order matters.
+
+    Args:
+        arguments (`str`): `"typed"`, or `"lenient"`: `"2"` is `2`, `"True"` is `true`, and texts are compared without
+            case and surplus blanks.
+        ordered (`bool`): the calls depend on each other, so their order must be the gold's.
+        name (`str`, *optional*): name in the logs. By default it tells settings apart.
+
+    Returns:
+        callable: takes the column `tool_calls`; range and reasons as `tool_call_reward`.
+
+    Raises:
+        ValueError: `arguments` is neither.
+
+    Example:
+        >>> call = '{"name": "f", "arguments": {"n": "2"}}'
+        >>> make_tool_call_reward("lenient")(completions=[call], tool_calls='[{"name": "f", "arguments": {"n": 2}}]')
+        [1.0]
+    """
+    if arguments not in ("typed", "lenient"):
+        raise ValueError(f"make_tool_call_reward: arguments must be 'typed' or 'lenient', got {arguments!r}")
+    default = _name_with(
+        "tool_call_reward",
+        arguments=None if arguments == "typed" else arguments,
+        ordered="ordered" if ordered else None,
+    )
+    return _Bound(_tool_rewards, name or default, lenient=arguments == "lenient", ordered=bool(ordered))
 
 
 _FENCE = re.compile(r" {0,3}(`{3,})[ \t]*([^`\s]*)[^`]*")
@@ -699,6 +1221,7 @@ options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", here, 
 status = pytest.main([*options, "test_candidate.py"], plugins=[count])
 sys.exit(0 if status == 0 and count.passed and not count.other else 1)
 """
+
 
 # Runs inside the sandbox. The job comes over standard input, so no path of the host needs to exist in there. Its first
 # line says that the sandbox works, before any candidate code runs; the second is the verdict.
@@ -923,6 +1446,34 @@ def _metric_below(prefix: str, log_metric, name: str, value: float) -> None:
     log_metric(f"{prefix}/{name}", value)
 
 
+def _parameters_of(reward_fns) -> inspect.Signature:
+    """What wrapped rewards ask for, by name, so that a missing column is found before training."""
+    found = {}
+    for reward_fn in reward_fns:
+        for key, one in inspect.signature(reward_fn).parameters.items():
+            if one.kind is not inspect.Parameter.VAR_KEYWORD and (key not in found or one.default is one.empty):
+                found[key] = one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    found.pop("completions", None)
+    completions = inspect.Parameter("completions", inspect.Parameter.KEYWORD_ONLY)
+    return inspect.Signature([completions, *found.values(), inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)])
+
+
+def _arguments_below(name: str, kwargs: dict) -> dict:
+    """What a wrapped reward logs goes below the wrapper's name, so that both can run side by side."""
+    below = {"log_extra": _extra_below, "log_metric": _metric_below}
+    return {
+        key: functools.partial(below[key], name, value) if key in below and value is not None else value
+        for key, value in kwargs.items()
+    }
+
+
+def _checked(name: str, reward_fn, rewards, size: int) -> list:
+    rewards = list(rewards)
+    if len(rewards) != size:
+        raise ValueError(f"{name}: {_reward_name(reward_fn)} gave {len(rewards)} rewards for {size} completions")
+    return [None if reward is None or reward != reward else float(reward) for reward in rewards]
+
+
 class _LengthPenalty:
     """A class, because AsyncGRPO pickles rewards and a closure cannot be pickled."""
 
@@ -930,42 +1481,36 @@ class _LengthPenalty:
         self.reward_fn, self.target_len, self.penalty_per_token = reward_fn, target_len, penalty_per_token
         self.max_share, self.__name__ = max_share, name
 
-    def _base_arguments(self, kwargs: dict) -> dict:
-        """What the wrapped reward logs goes below this wrapper's name, so that both can run side by side."""
-        below = {"log_extra": _extra_below, "log_metric": _metric_below}
-        return {
-            key: functools.partial(below[key], self.__name__, value) if key in below and value is not None else value
-            for key, value in kwargs.items()
-        }
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return _parameters_of([self.reward_fn])
 
     def _penalise(self, rewards, completions, kwargs: dict) -> list[float | None]:
-        name, size, rewards = self.__name__, len(completions), list(rewards)
-        if len(rewards) != size:
-            base = _reward_name(self.reward_fn)
-            raise ValueError(f"{name}: {base} gave {len(rewards)} rewards for {size} completions")
+        name, size = self.__name__, len(completions)
+        rewards = _checked(name, self.reward_fn, rewards, size)
         completion_ids = kwargs.get("completion_ids")
         if completion_ids is None:
             lengths = [len(completion_text(completion).split()) for completion in completions]
         else:
             lengths = [len(ids) for ids in _column(name, "completion_ids", completion_ids, size)]
         penalties = [
-            min(max(0, length - self.target_len) * self.penalty_per_token, self.max_share * float(reward))
+            min(max(0, length - self.target_len) * self.penalty_per_token, self.max_share * reward)
             if reward is not None and reward > 0
             else 0.0
             for reward, length in zip(rewards, lengths)
         ]
         if kwargs.get("log_extra") is not None:
             kwargs["log_extra"](f"{name}/penalty", penalties)
-        return [None if reward is None else float(reward) - penalty for reward, penalty in zip(rewards, penalties)]
+        return [None if reward is None else reward - penalty for reward, penalty in zip(rewards, penalties)]
 
     def __call__(self, /, completions, **kwargs):
-        rewards = self.reward_fn(completions=completions, **self._base_arguments(kwargs))
+        rewards = self.reward_fn(completions=completions, **_arguments_below(self.__name__, kwargs))
         return self._penalise(rewards, completions, kwargs)
 
 
 class _AsyncLengthPenalty(_LengthPenalty):
     async def __call__(self, /, completions, **kwargs):
-        rewards = await self.reward_fn(completions=completions, **self._base_arguments(kwargs))
+        rewards = await self.reward_fn(completions=completions, **_arguments_below(self.__name__, kwargs))
         return self._penalise(rewards, completions, kwargs)
 
 
@@ -1013,6 +1558,102 @@ def with_length_penalty(reward_fn, target_len=512, penalty_per_token=0.001, max_
     return wrapper(reward_fn, target_len, penalty_per_token, max_share, name)
 
 
+class _Combined:
+    """A class, because AsyncGRPO pickles rewards and a closure cannot be pickled."""
+
+    def __init__(self, parts, weights, gate, name):
+        self.parts, self.weights, self.gate, self.__name__ = parts, weights, gate, name
+        self.reward_fns = [*parts, *([gate] if gate else [])]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return _parameters_of(self.reward_fns)
+
+    def _sum(self, results, completions, /, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
+        name, size, totals = self.__name__, len(completions), []
+        columns = [_checked(name, fn, rewards, size) for fn, rewards in zip(self.reward_fns, results)]
+        gates = columns[len(self.parts)] if self.gate else [1.0] * size
+        for row, gate in enumerate(gates):
+            known = [(column[row], weight) for column, weight in zip(columns, self.weights) if column[row] is not None]
+            total = sum(value * weight for value, weight in known) if known and gate is not None else None
+            # At most 0, not 0: else a wrong answer worth -1 would be worth spoiling the format for.
+            totals.append(min(total, 0.0) if total is not None and gate <= 0 else total)
+        for fn, column in zip(self.reward_fns, columns):
+            scored = [value for value in column if value is not None]
+            if log_metric is not None and scored:
+                log_metric(f"{name}/{_reward_name(fn)}", sum(scored) / len(scored))
+            if log_extra is not None:
+                log_extra(f"{name}/{_reward_name(fn)}", column)
+        if log_extra is not None and self.gate:
+            log_extra(
+                f"{name}/reason", ["no_gate" if gate is None else "open" if gate > 0 else "gated" for gate in gates]
+            )
+        return totals
+
+    def __call__(self, /, completions, **kwargs):
+        below = _arguments_below(self.__name__, kwargs)
+        return self._sum([fn(completions=completions, **below) for fn in self.reward_fns], completions, **kwargs)
+
+
+class _AsyncCombined(_Combined):
+    async def __call__(self, /, completions, **kwargs):
+        below = _arguments_below(self.__name__, kwargs)
+
+        async def one(fn):
+            called = fn(completions=completions, **below)
+            return await called if _is_async(fn) else called
+
+        return self._sum(await asyncio.gather(*map(one, self.reward_fns)), completions, **kwargs)
+
+
+def combine(*reward_fns, weights=None, gate=None, name=None):
+    """One reward from several: their weighted sum, paid only where `gate` pays.
+
+    TRL sums `reward_funcs` itself; use this where that sum is not enough: a gate (no reward for a right answer in a
+    broken format), or AsyncGRPO, which has no `reward_weights`. A part that abstains counts as nothing, as in TRL; a
+    row on which all parts or the gate abstain is None. A gated row gets 0.0, or its sum if that is lower.
+
+    Args:
+        *reward_fns (callable): the parts, sync or async; the result is async if one of them is.
+        weights (`list[float]`, *optional*): one per part, 1.0 each by default.
+        gate (callable, *optional*): a reward; above 0 lets a row pass.
+        name (`str`, *optional*): name in the logs. By default it is made of the parts' names.
+
+    Returns:
+        callable: picklable if its parts are. Each part's mean is the metric `<name>/<part>`, its values are a column of
+        that name, and what the parts log is below it. Reasons, with a gate: `open`, `gated`, `no_gate`.
+
+    Raises:
+        TypeError: a part or the gate cannot be called.
+        ValueError: no part, two parts of one name, or weights that do not fit.
+
+    Example:
+        >>> strict = combine(correctness_reward, gate=format_reward)
+        >>> strict(completions=["<reasoning>r</reasoning><answer>7</answer>", "<answer>7</answer>"], answer="7")
+        [2.0, 0.0]
+        >>> strict.__name__
+        'correctness_reward_if_format_reward'
+    """
+    if not reward_fns:
+        raise ValueError("combine: give at least one reward")
+    used = [*reward_fns, *([gate] if gate is not None else [])]
+    for reward_fn in used:
+        if not callable(reward_fn):
+            raise TypeError(f"combine: a part must be callable, got {reward_fn!r:.80}")
+    names = list(map(_reward_name, used))
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"combine: two parts are called {max(names, key=names.count)!r}, so the logs could not tell them apart"
+        )
+    weights = [1.0] * len(reward_fns) if weights is None else [float(weight) for weight in weights]
+    if len(weights) != len(reward_fns) or not all(map(math.isfinite, weights)):
+        raise ValueError(f"combine: weights must be {len(reward_fns)} finite numbers, one per part, got {weights}")
+    spelled = [part if weight == 1.0 else f"{weight:g}_{part}" for part, weight in zip(names, weights)]
+    default = "_and_".join(spelled) + (f"_if_{names[-1]}" if gate is not None else "")
+    kind = _AsyncCombined if any(map(_is_async, used)) else _Combined
+    return kind(reward_fns, weights, gate, name or default)
+
+
 def _prompt_text(prompt) -> str:
     """A prompt as one text for a judge; chat messages keep their roles unless there is a single one."""
     if isinstance(prompt, str):
@@ -1021,66 +1662,69 @@ def _prompt_text(prompt) -> str:
     return turns[0][1] if len(turns) == 1 else "\n\n".join(f"{role}: {text}" for role, text in turns)
 
 
-def _verdict(reply) -> bool | None:
-    """True for pass, False for fail, None for anything that is not clearly one of the two."""
-    if isinstance(reply, dict):
-        reply = reply.get("verdict")
-    if isinstance(reply, str):
-        reply = reply.strip(" \t\r\n.!*`'\"").lower()
-        return {"pass": True, "fail": False}.get(reply)
-    return reply if isinstance(reply, bool) else None
-
-
 class _RubricJudge:
     """A class, because AsyncGRPO pickles rewards and a closure cannot be pickled."""
 
-    def __init__(self, judge_client, rubric, name):
-        self.judge_client, self.rubric, self.__name__ = judge_client, rubric, name
+    def __init__(self, desk, name):
+        self.desk, self.__name__ = desk, name
 
-    def __call__(self, /, completions, prompts, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
-        name, rewards, reasons = self.__name__, [], []
-        for prompt, completion in zip(_column(name, "prompts", prompts, len(completions)), completions):
-            reply = self.judge_client.judge(
-                rubric=self.rubric,
-                prompt=_prompt_text(prompt),
-                response=completion_text(completion),
-                output_format="pass_fail",
-            )
-            if inspect.isawaitable(reply):
-                getattr(reply, "close", lambda: None)()  # else Python warns that it was never awaited
-                raise TypeError(f"{name}: judge_client.judge must return its verdict, not a coroutine")
-            verdict = _verdict(reply)
-            rewards.append(None if verdict is None else float(verdict))
-            reasons.append({True: "pass", False: "fail", None: "no_verdict"}[verdict])
-        _report(name, rewards, reasons, log_extra, log_metric)
+    def _pairs(self, completions, prompts) -> list[tuple[str, str]]:
+        prompts = _column(self.__name__, "prompts", prompts, len(completions))
+        return [(_prompt_text(prompt), completion_text(text)) for prompt, text in zip(prompts, completions)]
+
+    def _rewards(self, verdicts, /, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
+        name, reasons, replies = self.__name__, [reason for reason, _ in verdicts], [reply for _, reply in verdicts]
+        for reason in {"unreachable", "refused"}.intersection(reasons):
+            share, reply = f"{reasons.count(reason)} of {len(reasons)} rows", replies[reasons.index(reason)]
+            logger.warning("%s: %s do not count, %s: %.200s", name, share, reason, reply)
+        rewards = [{"pass": 1.0, "fail": 0.0}.get(reason) for reason in reasons]
+        _report(name, rewards, reasons, log_extra, log_metric, replies)
+        if log_metric is not None and reasons:
+            log_metric(f"{name}/unreachable", reasons.count("unreachable") / len(reasons))
         return rewards
 
+    def __call__(self, /, completions, prompts, **kwargs):
+        return self._rewards(self.desk.ask(self._pairs(completions, prompts)), **kwargs)
 
-def make_rubric_judge_reward(judge_client, rubric, name=None):
+
+class _AsyncRubricJudge(_RubricJudge):
+    async def __call__(self, /, completions, prompts, **kwargs):
+        return self._rewards(await self.desk.ask_async(self._pairs(completions, prompts)), **kwargs)
+
+
+def make_rubric_judge_reward(judge_client, rubric, name=None, concurrency=8, attempts=4, backoff_s=0.5):
     """A reward that asks a judge model whether a completion meets one fixed pass/fail criterion.
 
     Calibrate the judge against people's labels before a run. It must not be of the policy's model family.
 
     Args:
-        judge_client: has `judge(rubric=, prompt=, response=, output_format="pass_fail")`, where prompt and response are
-            text (chat messages are rendered). It answers `"pass"` or `"fail"` (case, blanks and quotes aside), a bool,
-            or a dict with such a `"verdict"`. An exception it raises ends the training: retry inside it.
+        judge_client: has `judge(rubric=, prompt=, response=, output_format="pass_fail")`, sync or `async def`, where
+            prompt and response are text (chat messages are rendered). It answers a bool, a dict with a `"verdict"`, or
+            a text in which the last verdict counts: a line that says only `pass` or `fail`, or `verdict: pass`.
+            `OpenAIJudge` is one.
         rubric (`str`): the criterion.
         name (`str`, *optional*): name in the logs; by default `rubric_judge_reward_` and a hash of the rubric, which
             does not tell two clients with one rubric apart.
+        concurrency (`int`): calls at a time. A sync client is called from that many threads.
+        attempts (`int`): tries per row when the judge cannot be reached, with random exponential backoff.
+        backoff_s (`float`): seconds the first wait lasts at most; each next one is up to twice as long, 30 s at most.
 
     Returns:
-        callable: picklable if `judge_client` is. 1.0 for pass, 0.0 for fail, None where there was no clear verdict.
-        Reasons: `pass`, `fail`, `no_verdict`.
+        callable: picklable if `judge_client` is, async if its method is. 1.0 for pass, 0.0 for fail, None where there
+        was no clear verdict. Identical pairs of prompt and completion are judged once. Reasons: `pass`, `fail`,
+        `no_verdict`, `unreachable` (after all attempts; also the metric `<name>/unreachable`), `refused` (HTTP 400, 413
+        or 422: too long, or filtered). The reply is in `<name>/extracted`.
 
     Raises:
-        TypeError: `judge_client` has no `judge` method; on a call: the method returned a coroutine.
-        ValueError: the rubric is empty.
+        ImportError: tenacity (on a call) or judge.py is missing.
+        TypeError: `judge_client` has no `judge` method; on a call: the method returned a coroutine without being async.
+        ValueError: the rubric is empty, or a setting is out of range. On a call, any error of the client that another
+            try would not mend, such as a wrong key.
 
     Example:
         >>> class Judge:
         ...     def judge(self, rubric, prompt, response, output_format):
-        ...         return "Pass." if response.endswith("?") else "fail"
+        ...         return "It asks.\\nVerdict: pass" if response.endswith("?") else "fail"
         >>> on_topic = make_rubric_judge_reward(Judge(), "The response is a question.")
         >>> on_topic(prompts=["Ask me."] * 2, completions=["Why?", "No"])
         [1.0, 0.0]
@@ -1091,8 +1735,23 @@ def make_rubric_judge_reward(judge_client, rubric, name=None):
         raise TypeError(f"make_rubric_judge_reward: judge_client needs a method judge(), got {judge_client!r:.80}")
     if not isinstance(rubric, str) or not rubric.strip():
         raise ValueError("make_rubric_judge_reward: the rubric must be a text with one pass/fail criterion")
+    if not (concurrency >= 1 and attempts >= 1 and 0 <= backoff_s < math.inf):
+        raise ValueError("make_rubric_judge_reward: concurrency and attempts must be 1 or more, backoff_s 0 or more")
     name = name or f"rubric_judge_reward_{hashlib.sha256(rubric.encode()).hexdigest()[:8]}"
-    return _RubricJudge(judge_client, rubric, name)
+    desk = _beside("judge").Desk(judge_client, rubric, int(concurrency), int(attempts), backoff_s)
+    return (_AsyncRubricJudge if desk.is_async else _RubricJudge)(desk, name)
+
+
+def __getattr__(name: str):
+    """The judge clients live in judge.py; `from rewards import OpenAIJudge` finds them."""
+    if name in ("OpenAIJudge", "AsyncOpenAIJudge"):
+        return getattr(_beside("judge"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def lint(reward, rows, **options) -> list[dict]:
+    """Try a reward before training; `lint_rewards.lint` says what is tried and what the findings hold."""
+    return _beside("lint_rewards").lint(reward, rows, **options)
 
 
 def main() -> int:

@@ -1,10 +1,13 @@
 """Inputs that broke other people's rewards, with the right answer, and how each is put to a module of rewards.
 
 `data/reward_cases.jsonl` holds one case per line (id, source, function_kind, input, expected, why). The kinds below are
-judged by calling the functions; `plumbing` is TRL's side of the contract and is judged in `trainer/`. Kinds and modes
-that need rewards we do not have yet are listed in `NOT_YET`, so that a new one is never left out by accident.
+judged by calling the functions; `plumbing` is TRL's side of the contract and is judged in `trainer/`. Kinds that need
+what we do not have yet are listed in `NOT_YET`, so that a new one is never left out by accident.
 """
 
+import asyncio
+import builtins
+import concurrent.futures
 import functools
 import json
 import pickle
@@ -16,21 +19,19 @@ ALL_CASES = [json.loads(line) for line in DATA.read_text(encoding="utf-8").split
 
 
 def _not_yet(case: dict) -> str | None:
-    kind, given = case["function_kind"], case["input"]
-    if kind in ("math", "code"):
-        return f"{kind} cases wait for their reward"
-    if kind == "exact" and "mode" in given:
-        return "choice_reward and tool_call_reward do not exist yet"
-    if kind == "length" and given["fn"] != "wrapper":
-        return "only the wrapper is ours; the rest compares TRL's own functions"
-    if kind == "judge" and ({"async", "latency_s", "raises"} & set(given)):
-        return "async, concurrency and retry of the judge come later"
+    if case["function_kind"] == "code":
+        return "code cases wait for the sandbox"
     return None
 
 
 NOT_YET = {case["id"]: reason for case in ALL_CASES if (reason := _not_yet(case))}
 PLUMBING = {case["id"]: case for case in ALL_CASES if case["function_kind"] == "plumbing"}
-CASES = [case for case in ALL_CASES if case["id"] not in NOT_YET and case["id"] not in PLUMBING]
+# Cases about length that are answered by a function of TRL's are put to it in test_trl_rewards.py.
+TRL_LENGTH = {
+    case["id"]: case for case in ALL_CASES if case["function_kind"] == "length" and case["input"]["fn"] != "wrapper"
+}
+_ELSEWHERE = {*NOT_YET, *PLUMBING, *TRL_LENGTH}
+CASES = [case for case in ALL_CASES if case["id"] not in _ELSEWHERE]
 
 
 def completion_of(given: dict):
@@ -60,13 +61,34 @@ def other(completions, **kwargs):
 
 
 class Replies:
-    """A judge that always says the same."""
+    """A judge that always says the same, after a while."""
 
-    def __init__(self, reply):
-        self.reply = reply
+    def __init__(self, reply, latency_s=0.0):
+        self.reply, self.latency_s = reply, latency_s
 
     def judge(self, rubric, prompt, response, output_format):
+        time.sleep(self.latency_s)
         return self.reply
+
+
+class AsyncReplies(Replies):
+    async def judge(self, rubric, prompt, response, output_format):
+        await asyncio.sleep(self.latency_s)
+        return self.reply
+
+
+class Script(Replies):
+    """A judge that raises or answers what a list says, one entry per call: `TimeoutError`, `ok:pass`."""
+
+    def __init__(self, entries):
+        self.entries, self.calls = entries, 0
+
+    def judge(self, rubric, prompt, response, output_format):
+        entry = self.entries[self.calls]
+        self.calls += 1
+        if entry.startswith("ok:"):
+            return entry[3:]
+        raise getattr(builtins, entry)("as the case says")
 
 
 def _format(module, given):
@@ -75,8 +97,42 @@ def _format(module, given):
 
 
 def _exact(module, given):
+    if given.get("mode") == "choice":
+        return module.choice_reward([given["completion"]], answer=[given["gold"]])
+    if given.get("mode") == "tool_calls":
+        return _tool_calls(module, given)
     (reward,) = module.correctness_reward([completion_of(given)], answer=[given["gold"]])
     return [reward if reward is None else reward / 2.0]  # the cases count a right answer as 1.0
+
+
+def _tool_calls(module, given):
+    """As messages, as tagged text and as JSON; the verdicts must be one."""
+    calls = given["predicted"]
+    message = {"role": "assistant", "content": None, "tool_calls": [{"type": "function", "function": c} for c in calls]}
+    tagged = "\n".join(f"<tool_call>\n{json.dumps(call)}\n</tool_call>" for call in calls)
+    shapes = [[message, {"role": "tool", "content": "7"}], tagged, json.dumps(calls)]
+    verdicts = module.tool_call_reward(shapes, tool_calls=[given["gold"], json.dumps(given["gold"]), given["gold"]])
+    assert len(set(verdicts)) == 1, verdicts
+    return verdicts[:1]
+
+
+def _math(module, given):
+    """An answer in a box and in an answer block; the verdicts must be one."""
+    if "completion" in given:
+        texts = [given["completion"]]
+    else:
+        texts = [f"So \\boxed{{{given['answer']}}}.", f"<answer>{given['answer']}</answer>"]
+
+    def call():
+        return module.math_reward(texts, answer=given["gold"])
+
+    if given.get("thread"):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            verdicts = pool.submit(call).result()
+    else:
+        verdicts = call()
+    assert len(set(verdicts)) == 1, verdicts
+    return verdicts[:1]
 
 
 def _schema(module, given):
@@ -84,7 +140,14 @@ def _schema(module, given):
 
 
 def _judge(module, given):
-    return module.make_rubric_judge_reward(Replies(given["reply"]), "Is it good?")(prompts=["p"], completions=["c"])
+    size = given.get("n", 1)
+    if "raises" in given:
+        client = Script(given["raises"])
+    else:
+        client = (AsyncReplies if given.get("async") else Replies)(given["reply"], given.get("latency_s", 0.0))
+    reward = module.make_rubric_judge_reward(client, "Is it good?", backoff_s=0.001, concurrency=16)
+    verdicts = reward(prompts=["p"] * size, completions=[f"c{index}" for index in range(size)])
+    return asyncio.run(verdicts) if given.get("async") else verdicts
 
 
 def _length(module, given):
@@ -120,10 +183,13 @@ def run_case(module, case: dict) -> None:
     kind, given = case["function_kind"], case["input"]
     if kind == "wrapper":
         return _wrapper(module, case["id"])
-    call = {"format": _format, "exact": _exact, "schema": _schema, "judge": _judge, "length": _length}[kind]
-    started = time.process_time()
-    got = call(module, given)
-    seconds = time.process_time() - started
+    kinds = {"format": _format, "exact": _exact, "schema": _schema, "judge": _judge, "length": _length, "math": _math}
+    started, started_wall = time.process_time(), time.monotonic()
+    got = kinds[kind](module, given)
+    seconds, wall_s = time.process_time() - started, time.monotonic() - started_wall
+    if isinstance(case["expected"], dict):  # {"max_wall_s": ...}
+        assert wall_s < case["expected"]["max_wall_s"] and set(got) == {1.0}, (wall_s, got, case["why"])
+        return None
     expected = case["expected"] if isinstance(case["expected"], list) else [case["expected"]]
     assert got == expected or (len(got) == 1 and got[0] in case.get("accept", [])), (got, expected, case["why"])
     # Budgets are the cases' own. What they tell apart is milliseconds from a hang; imports are outside of neither.

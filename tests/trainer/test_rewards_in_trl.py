@@ -1,6 +1,8 @@
 """The rewards in TRL's real GRPOTrainer: what is logged, what lands in the parquet, and that a run learns from them."""
 
+import asyncio
 import functools
+import inspect
 import json
 import math
 import os
@@ -44,38 +46,58 @@ class Recorder:
         return [None] * len(kwargs["completions"])
 
 
+def sometimes_long(completions, **kwargs):
+    return [1.0 if "7" in rewards.completion_text(completion) else -1.0 for completion in completions]
+
+
+def the_digit(text, prefilled):
+    """A way to find the answer that a user might write: the last digit anywhere."""
+    return (re.findall(r"\d", text) or [None])[-1]
+
+
 @pytest.mark.parametrize("conversational", [False, True], ids=["standard", "conversational"])
 def test_all_rewards_wired_together(train, conversational):
     wrapped = rewards.with_length_penalty(rewards.correctness_reward, target_len=6, penalty_per_token=0.1)
-    other_wrapped = rewards.with_length_penalty(rewards.format_reward, target_len=6, penalty_per_token=0.1)
-    judge = rewards.make_rubric_judge_reward(reward_cases.Replies("pass"), "It answers.")
-    refusing = functools.partial(rewards.test_execution_reward, sandbox_cmd=None, test_code="def test(): ...")
+    digit = rewards.make_correctness_reward(the_digit, score=1.0)
     functions = [
         rewards.format_reward,
+        rewards.make_format_reward(["think"], prefilled=True),
         rewards.correctness_reward,
+        digit,
+        rewards.numeric_reward,
+        rewards.make_numeric_reward(rel_tol=0.5),
+        rewards.math_reward,
         rewards.schema_reward,
+        rewards.make_schema_reward(graded=True),
+        rewards.tool_call_reward,
+        rewards.make_tool_call_reward("lenient"),
         wrapped,
-        other_wrapped,
-        judge,
+        rewards.with_length_penalty(rewards.format_reward, target_len=6, penalty_per_token=0.1),
+        rewards.combine(digit, rewards.correctness_reward, weights=[1, 0.5]),
+        rewards.combine(digit, gate=sometimes_long),
+        rewards.make_rubric_judge_reward(reward_cases.Replies("pass"), "It answers."),
+        rewards.make_rubric_judge_reward(reward_cases.AsyncReplies("fail"), "It answers.", name="async_judge"),
+        functools.partial(rewards.test_execution_reward, sandbox_cmd=None, test_code="def test(): ..."),
     ]
     recorder = Recorder()
-    dataset = rows(conversational, output_schema=[NUMBER_SCHEMA] * len(QUESTIONS))
-    trainer = train([*functions, refusing, recorder], dataset, conversational)
+    columns = {"output_schema": [NUMBER_SCHEMA] * len(QUESTIONS), "tool_calls": ["[]"] * len(QUESTIONS)}
+    trainer = train([*functions, recorder], rows(conversational, **columns), conversational)
 
-    names = [getattr(function, "__name__", "test_execution_reward") for function in [*functions, refusing]]
+    names = [rewards._reward_name(function) for function in functions]
     assert trainer.reward_func_names == [*names, "recorder"] and len(set(names)) == len(names)
     for row in logged_rows(trainer):
         for name in names:
             assert math.isfinite(row[f"rewards/{name}/mean"]) and math.isfinite(row[f"rewards/{name}/std"])
-        assert row["format_reward/abstained"] == 0.0 and f"{judge.__name__}/abstained" in row
+        assert row["format_reward/abstained"] == 0.0 and "async_judge/unreachable" in row
 
     table = parquet_rows(trainer.args.output_dir)
-    reasons = {f"{name}/reason" for name in names} - {
-        f"{wrapper.__name__}/reason" for wrapper in (wrapped, other_wrapped)
-    }
-    below = {f"{wrapped.__name__}/penalty", f"{wrapped.__name__}/correctness_reward/reason",
-             f"{other_wrapped.__name__}/penalty", f"{other_wrapped.__name__}/format_reward/reason"}  # fmt: skip
-    assert set(table[0]) == {"step", "prompt", "completion", "advantage", "recorder", *names, *reasons, *below}
+    # TRL keeps one column per name: whatever a reward logs stands below its own.
+    core = {"step", "prompt", "completion", "advantage", "recorder", *names}
+    assert core < set(table[0])
+    for column in set(table[0]) - core:
+        assert column.partition("/")[0] in names or any(column.startswith(f"{name}/") for name in names), column
+    for name in names:
+        assert any(column.startswith(f"{name}/") for column in table[0]), name
     assert len(table) == sum(len(call["completions"]) for call in recorder.calls) == 16
     assert isinstance(table[0]["completion"], list if conversational else str)
 
@@ -85,9 +107,43 @@ def test_all_rewards_wired_together(train, conversational):
         arguments = {**call, "log_extra": None, "log_metric": None}
         part = table[start : start + len(call["completions"])]
         start += len(part)
-        for name, function in zip(names, [*functions, refusing]):
-            assert [row[name] for row in part] == pytest.approx(function(**arguments)), name
-    assert any(row["correctness_reward"] for row in table) and any(row["format_reward"] for row in table)
+        for name, function in zip(names, functions):
+            values = function(**arguments)
+            values = asyncio.run(values) if inspect.isawaitable(values) else values
+            assert [row[name] for row in part] == pytest.approx(values), name
+    for name in ("correctness_reward", "format_reward", "numeric_reward", "math_reward", digit.__name__):
+        assert any(row[name] for row in table), name
+    for row in table:
+        assert (row["numeric_reward/extracted"] or "").strip() == (row["correctness_reward/extracted"] or "")
+        assert row["correctness_reward"] == 2 * row["numeric_reward"] == 2 * row["math_reward"]
+
+
+def test_choices_and_two_instances_of_one_factory(train):
+    """Names and columns of two instances stay apart in TRL's metrics and table."""
+    letters = [{**row, "answer": "ABC"[index % 3]} for index, row in enumerate(rows(False))]
+    tight, loose = rewards.make_numeric_reward(rel_tol=0), rewards.make_numeric_reward(rel_tol=9)
+    choice_table = parquet_rows(train([rewards.choice_reward], letters).args.output_dir)
+    assert {row["choice_reward/reason"] for row in choice_table} <= {"no_choice", "wrong", "correct", "several_choices"}
+    trainer = train([tight, loose])
+    table = parquet_rows(trainer.args.output_dir)
+    assert {f"{one.__name__}/reason" for one in (tight, loose)} < set(table[0])
+    means = [logged_rows(trainer)[-1][f"rewards/{one.__name__}/mean"] for one in (tight, loose)]
+    assert means[0] < means[1]
+
+
+def test_a_hostile_expression_does_not_stop_the_training(train):
+    """TRL's accuracy_reward hangs on it for ever; see test_trl_rewards.py."""
+
+    def hostile_or_right(completions, answer, **kwargs):
+        texts = ["\\boxed{9^{9^{9^{9}}}}", "\\boxed{x+1}"] * (len(completions) // 2)
+        return rewards.math_reward(
+            texts, answer="1+x", budget_s=1.0, **{key: kwargs[key] for key in ("log_extra", "log_metric")}
+        )
+
+    trainer = train([hostile_or_right], max_steps=1)
+    assert logged_rows(trainer)[0]["rewards/hostile_or_right/mean"] == 0.5
+    reasons = [row["math_reward/reason"] for row in parquet_rows(trainer.args.output_dir)]
+    assert reasons == ["over_budget", "correct"] * 4
 
 
 def test_execution_reward_trains_in_a_real_process(train):
