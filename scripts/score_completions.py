@@ -34,15 +34,37 @@ examples:
   rewards.py score runs/a/completions/*.parquet --dataset prompts.jsonl --reward my_rewards.concise --json
 
 rewards:
-  format_reward, correctness_reward, schema_reward, test_execution_reward, or module.name as in
-  `trl grpo --reward_funcs` (looked up in the current folder, then beside this script)
+  format_reward, correctness_reward, numeric_reward, math_reward, choice_reward, schema_reward, tool_call_reward,
+  test_execution_reward, or module.name as in `trl grpo --reward_funcs` (looked up in the current folder, then beside
+  this script)
 
 labels:
   a column with pass, fail or unsure, and beside it a column `kind` that says who read: person, or agent
 """
 EXIT_CODES = "exit codes: 0 = ok, 1 = a reward scored no row at all, 2 = bad usage or input"
+LINT_EPILOG = """
+input:
+  .jsonl or .parquet, one row of the dataset each: "prompt" and the columns the rewards read. A row may hold
+    "right", "wrong"           a completion that must, or must not, be paid (or a list of these)
+    "completion" and "label"   a sampled completion with pass or fail, as `score` takes it
+  Without them right completions are built from the columns, and the table says how.
 
-BUILT_IN = ("format_reward", "correctness_reward", "schema_reward", "test_execution_reward")
+what is tried:
+  the call TRL makes and the one AsyncGRPO makes, pickling, text and chat messages, hostile texts, missing golds, order
+  and batch size, what it logs, speed, and whether a right completion is paid more than a wrong, hedged or cut-off one.
+  Each reward is called some hundred times, in a process that is killed when it hangs.
+
+example:
+  rewards.py lint --reward format_reward --reward my_rewards.concise prompts.jsonl
+
+severity of a fail:
+  dead = training crashes or cannot learn, waste = it costs rollouts or time, tell = know it
+
+exit codes: 0 = no fail of severity dead or waste, 1 = at least one, 2 = bad usage or input. What was not measured
+does not fail: standard error names it.
+"""
+
+BUILT_IN = [name for name in rewards_script.__all__ if name.endswith("_reward") and not name.startswith("make_")]
 # What TRL fills in itself, and so never hands over from the dataset (trl 1.16.0, grpo_trainer.py, _calculate_rewards).
 NOT_COLUMNS = {"prompt", "completion", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
 VERDICTS = {"pass": True, "fail": False, "unsure": None, "": None}
@@ -156,6 +178,17 @@ def load_reward(name: str):
     return reward
 
 
+def load_rewards(paths: list[str]) -> dict:
+    functions = {}
+    for path in paths:
+        reward = load_reward(path)
+        name = rewards_script._reward_name(reward)
+        if name in functions:
+            raise UserError(f"two rewards are called {name!r}: TRL would log both in one column; name one of them")
+        functions[name] = reward
+    return functions
+
+
 def arguments_for(rows: list[dict], columns: dict) -> dict:
     """What TRL passes to a reward (trl 1.16.0, grpo_trainer.py, _calculate_rewards), as far as the file holds it."""
     arguments = {
@@ -183,14 +216,14 @@ def check_arguments(reward, name: str, arguments: dict, columns: dict) -> None:
 
 
 def columns_read(reward, columns: dict) -> set[str]:
-    """The columns a reward names in its signature, through partials and wrappers."""
-    while isinstance(reward, functools.partial) or hasattr(reward, "reward_fn"):
-        reward = reward.func if isinstance(reward, functools.partial) else reward.reward_fn
+    """The columns a reward names in its signature; the wrappers and factories here show those of what they wrap."""
+    while isinstance(reward, functools.partial):
+        reward = reward.func
     return set(inspect.signature(reward).parameters) & set(columns)
 
 
-def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None], list[str]]:
-    """The rewards and, where the function logs them, the reasons."""
+def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None], list[str], list]:
+    """The rewards and, where the function logs them, the reasons and the answers it graded."""
     size, extra = len(arguments["completions"]), {}
     arguments = {**arguments, "log_extra": lambda column, values: extra.setdefault(column, []).extend(values)}
     try:
@@ -207,12 +240,16 @@ def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None],
     if len(rewards) != size:
         raise UserError(f"{name} gave {len(rewards)} rewards for {size} completions")
     rewards = [_number(name, row, reward) for row, reward in enumerate(rewards, start=1)]
-    # A wrapper hands on the reason of the reward it wraps, below its own name.
-    logged = sorted(column for column in extra if column.startswith(f"{name}/") and column.endswith("/reason"))
-    reasons = extra[logged[0]] if logged else [""] * size
-    if len(reasons) != size:
-        raise UserError(f"{name} logged {len(reasons)} reasons for {size} completions")
-    return rewards, [str(reason) for reason in reasons]
+
+    def logged(kind: str) -> list | None:
+        # A wrapper hands on what the reward it wraps logs, below its own name.
+        columns = sorted(column for column in extra if column.startswith(f"{name}/") and column.endswith(f"/{kind}"))
+        values = extra[columns[0]] if columns else None
+        if values is not None and len(values) != size:
+            raise UserError(f"{name} logged {len(values)} values of {columns[0]} for {size} completions")
+        return values
+
+    return rewards, [str(reason) for reason in logged("reason") or [""] * size], logged("extracted") or [None] * size
 
 
 def _number(name: str, row: int, reward) -> float | None:
@@ -336,21 +373,16 @@ def score(args) -> dict:
     arguments = arguments_for(rows, columns)
 
     with contextlib.redirect_stdout(sys.stderr):  # what a reward prints must not end up in the data
-        functions = {}
-        for path in args.reward:
-            reward = load_reward(path)
-            name = rewards_script._reward_name(reward)
-            if name in functions:
-                raise UserError(f"two rewards are called {name!r}: TRL would log both in one column; name one of them")
+        functions = load_rewards(args.reward)
+        for name, reward in functions.items():
             check_arguments(reward, name, arguments, columns)
-            functions[name] = reward
         compared = args.compare or list(functions)
         unknown = [name for name in compared if name not in functions]
         if unknown:
             raise UserError(f"--compare {unknown[0]}: no such reward; choose from {', '.join(functions)}")
-        rewards, reasons = {}, {}
+        rewards, reasons, extracted = {}, {}, {}
         for name, reward in functions.items():
-            rewards[name], reasons[name] = call_reward(reward, name, arguments)
+            rewards[name], reasons[name], extracted[name] = call_reward(reward, name, arguments)
 
     compared_rows = {
         name: sum(None not in (label, value) for label, value in zip(labels, rewards[name])) for name in compared
@@ -377,6 +409,7 @@ def score(args) -> dict:
                 "columns": {name: row[name] for name in sorted(read_by_rewards) if name in row},
                 "rewards": {name: values[index] for name, values in rewards.items()},
                 "reasons": {name: values[index] for name, values in reasons.items()},
+                "extracted": {name: values[index] for name, values in extracted.items()},
                 "total": totals[index],
                 "label": {True: "pass", False: "fail", None: None}[labels[index]],
             }
@@ -452,7 +485,8 @@ def show(result: dict, limit: int, full: bool) -> None:
                         )
                     )  # the last message is the question
                     console.print(Text(f"prompt: {safe(prompt or '')}", style="dim"))
-                    for name, value in row["columns"].items():
+                    graded = {f"{name} graded": text for name, text in row["extracted"].items() if text is not None}
+                    for name, value in (row["columns"] | graded).items():
                         console.print(Text(f"{name}: {one_line(str(value), 2 * width)}", style="dim"))
                 console.print(Text(safe(text) if full else one_line(text, 2 * width)))
             return
@@ -526,12 +560,25 @@ def _param(text: str) -> tuple[str, object]:
         ) from None
 
 
+def _add_param(command) -> None:
+    command.add_argument(
+        "--param",
+        action="append",
+        type=_param,
+        default=[],
+        metavar="NAME=JSON",
+        help="a constant passed to every reward, such as prefilled=true; may be repeated",
+    )
+
+
 def build_parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="rewards.py",
-        description="Reward functions for TRL's GRPOTrainer. Import them, or score sampled completions with them.",
-        epilog="example: rewards.py score completions.jsonl --reward format_reward\n" + EXIT_CODES,
+        description="Reward functions for TRL's GRPOTrainer. Import them, try one before training (lint), or score "
+        "sampled completions with them (score).",
+        epilog="examples:\n  rewards.py score completions.jsonl --reward format_reward\n"
+        "  rewards.py lint prompts.jsonl --reward correctness_reward\n" + EXIT_CODES,
         formatter_class=raw,
     )
     commands = parser.add_subparsers(dest="command", required=True)
@@ -546,14 +593,7 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="completions, .jsonl or .parquet")
     command.add_argument("--reward", action="append", required=True, metavar="NAME", help="a reward; may be repeated")
     command.add_argument("--dataset", type=Path, metavar="FILE", help="dataset whose columns are joined by prompt")
-    command.add_argument(
-        "--param",
-        action="append",
-        type=_param,
-        default=[],
-        metavar="NAME=JSON",
-        help="a constant passed to every reward, such as prefilled=true; may be repeated",
-    )
+    _add_param(command)
     command.add_argument(
         "--label", metavar="COLUMN", help="column with pass / fail / unsure (default: label, if there)"
     )
@@ -573,10 +613,32 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--full", action="store_true", help="whole completions below their rewards, for reading")
     command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    command = commands.add_parser(
+        "lint",
+        help="try a reward on rows of the dataset before training",
+        description="Try a reward the way TRL calls it, on rows of the dataset and on texts meant to break or to cheat "
+        "it. One line per check: what was seen, and how to mend it.",
+        epilog=LINT_EPILOG,
+        formatter_class=raw,
+    )
+    command.add_argument("file", type=Path, metavar="FILE", help="rows of the dataset, .jsonl or .parquet")
+    command.add_argument("--reward", action="append", required=True, metavar="NAME", help="a reward; may be repeated")
+    _add_param(command)
+    command.add_argument("--rows", type=int, default=50, metavar="N", help="prompts used, from the first (default 50)")
+    command.add_argument(
+        "--max-row-s", type=float, default=1.0, metavar="S", help="seconds one row may cost (default 1)"
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     return parser
 
 
 def run(args) -> int:
+    if args.command == "lint":
+        try:
+            import lint_rewards
+        except ImportError:
+            raise UserError("the lint command needs lint_rewards.py beside rewards.py; copy it") from None
+        return lint_rewards.run(args)
     if (args.group_size is not None and args.group_size < 2) or args.rows < 0:
         raise UserError("--group-size must be at least 2 and --rows at least 0")
     result = score(args)

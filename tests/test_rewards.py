@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -472,7 +473,7 @@ def test_a_choice_given_as_a_number_is_not_guessed():
         ("\\text{east}", "East", 1.0, "correct"), ("\\text{east}", "\\text{west}", 0.0, "wrong"), ("see the figure", "x", None, "unreadable_gold"),
         ("\\frac{", "x", None, "unreadable_gold"), ("x+1", "\\frac{", 0.0, "unreadable"), ("x+1", "it is x+1", 0.0, "unreadable"), ("x+1", "", 0.0, "unreadable"),
         ("Adding gives $x+1$, so \\boxed{x+1}.", "x+1", 1.0, "correct"), ("3*6=18\n#### 18", "18", 1.0, "correct"), (None, "x", None, "missing_gold"),
-        ("x^2", "9^{9^{9^{9}}}", 0.0, "over_budget"), ("9^{9^{9^{9}}}", "x", None, "unreadable_gold"), ("x+1", "x" * 5000, 0.0, "unreadable"),
+        ("x^2", "9^{9^{9^{9}}}", 0.0, "over_budget"), ("9^{9^{9^{9}}}", "5", None, "unreadable_gold"), ("9^{9^{9^{9}}}", "x", 0.0, "wrong"), ("x+1", "x" * 5000, 0.0, "unreadable"), ("2m", "2", 0.0, "wrong"), ("2x", "2", 0.0, "wrong"), ("2", "2x", 0.0, "wrong"),
         ("60^\\circ", "60\u00b0", 1.0, "correct"), ("12", "12 apples", 1.0, "correct"), ("\\sqrt{x^2}", "x", 0.0, "wrong"),
     ],
 )  # fmt: skip
@@ -893,7 +894,7 @@ def test_instances_of_one_factory_share_no_name():
     ]  # fmt: skip
     names = [instance.__name__ for instance in instances]
     assert len(set(names)) == len(names) - 1  # the sum of format_reward alone is format_reward
-    assert all(name.isidentifier() or set(name) & set(".+-") for name in names)
+    assert all(re.fullmatch(r"[\w.+-]+", name) for name in names)
     for instance in instances:
         assert pickle.loads(pickle.dumps(instance)).__name__ == instance.__name__
 

@@ -41,6 +41,27 @@ labels:
   a column with pass, fail or unsure, and beside it a column `kind` that says who read: person, or agent
 """
 EXIT_CODES = "exit codes: 0 = ok, 1 = a reward scored no row at all, 2 = bad usage or input"
+LINT_EPILOG = """
+input:
+  .jsonl or .parquet, one row of the dataset each: "prompt" and the columns the rewards read. A row may hold
+    "right", "wrong"           a completion that must, or must not, be paid (or a list of these)
+    "completion" and "label"   a sampled completion with pass or fail, as `score` takes it
+  Without them right completions are built from the columns, and the table says how.
+
+what is tried:
+  the call TRL makes and the one AsyncGRPO makes, pickling, text and chat messages, hostile texts, missing golds, order
+  and batch size, what it logs, speed, and whether a right completion is paid more than a wrong, hedged or cut-off one.
+  Each reward is called some hundred times, in a process that is killed when it hangs.
+
+example:
+  rewards.py lint --reward format_reward --reward my_rewards.concise prompts.jsonl
+
+severity of a fail:
+  dead = training crashes or cannot learn, waste = it costs rollouts or time, tell = know it
+
+exit codes: 0 = no fail of severity dead or waste, 1 = at least one, 2 = bad usage or input. What was not measured
+does not fail: standard error names it.
+"""
 
 BUILT_IN = ("format_reward", "correctness_reward", "schema_reward", "test_execution_reward")
 # What TRL fills in itself, and so never hands over from the dataset (trl 1.16.0, grpo_trainer.py, _calculate_rewards).
@@ -154,6 +175,17 @@ def load_reward(name: str):
         public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise UserError(f"{module_path} has no reward {attribute!r}; it has {', '.join(sorted(public)) or 'none'}")
     return reward
+
+
+def load_rewards(paths: list[str]) -> dict:
+    functions = {}
+    for path in paths:
+        reward = load_reward(path)
+        name = rewards_script._reward_name(reward)
+        if name in functions:
+            raise UserError(f"two rewards are called {name!r}: TRL would log both in one column; name one of them")
+        functions[name] = reward
+    return functions
 
 
 def arguments_for(rows: list[dict], columns: dict) -> dict:
@@ -336,14 +368,9 @@ def score(args) -> dict:
     arguments = arguments_for(rows, columns)
 
     with contextlib.redirect_stdout(sys.stderr):  # what a reward prints must not end up in the data
-        functions = {}
-        for path in args.reward:
-            reward = load_reward(path)
-            name = rewards_script._reward_name(reward)
-            if name in functions:
-                raise UserError(f"two rewards are called {name!r}: TRL would log both in one column; name one of them")
+        functions = load_rewards(args.reward)
+        for name, reward in functions.items():
             check_arguments(reward, name, arguments, columns)
-            functions[name] = reward
         compared = args.compare or list(functions)
         unknown = [name for name in compared if name not in functions]
         if unknown:
@@ -526,12 +553,25 @@ def _param(text: str) -> tuple[str, object]:
         ) from None
 
 
+def _add_param(command) -> None:
+    command.add_argument(
+        "--param",
+        action="append",
+        type=_param,
+        default=[],
+        metavar="NAME=JSON",
+        help="a constant passed to every reward, such as prefilled=true; may be repeated",
+    )
+
+
 def build_parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="rewards.py",
-        description="Reward functions for TRL's GRPOTrainer. Import them, or score sampled completions with them.",
-        epilog="example: rewards.py score completions.jsonl --reward format_reward\n" + EXIT_CODES,
+        description="Reward functions for TRL's GRPOTrainer. Import them, try one before training (lint), or score sampled "
+        "completions with them (score).",
+        epilog="examples:\n  rewards.py score completions.jsonl --reward format_reward\n"
+        "  rewards.py lint prompts.jsonl --reward correctness_reward\n" + EXIT_CODES,
         formatter_class=raw,
     )
     commands = parser.add_subparsers(dest="command", required=True)
@@ -546,14 +586,7 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="completions, .jsonl or .parquet")
     command.add_argument("--reward", action="append", required=True, metavar="NAME", help="a reward; may be repeated")
     command.add_argument("--dataset", type=Path, metavar="FILE", help="dataset whose columns are joined by prompt")
-    command.add_argument(
-        "--param",
-        action="append",
-        type=_param,
-        default=[],
-        metavar="NAME=JSON",
-        help="a constant passed to every reward, such as prefilled=true; may be repeated",
-    )
+    _add_param(command)
     command.add_argument(
         "--label", metavar="COLUMN", help="column with pass / fail / unsure (default: label, if there)"
     )
@@ -573,10 +606,30 @@ def build_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--full", action="store_true", help="whole completions below their rewards, for reading")
     command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    command = commands.add_parser(
+        "lint",
+        help="try a reward on rows of the dataset before training",
+        description="Try a reward the way TRL calls it, on rows of the dataset and on texts meant to break or to cheat it. "
+        "One line per check: what was seen, and how to mend it.",
+        epilog=LINT_EPILOG,
+        formatter_class=raw,
+    )
+    command.add_argument("file", type=Path, metavar="FILE", help="rows of the dataset, .jsonl or .parquet")
+    command.add_argument("--reward", action="append", required=True, metavar="NAME", help="a reward; may be repeated")
+    _add_param(command)
+    command.add_argument("--rows", type=int, default=50, metavar="N", help="prompts used, from the first (default 50)")
+    command.add_argument(
+        "--max-row-s", type=float, default=1.0, metavar="S", help="seconds one row may cost (default 1)"
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     return parser
 
 
 def run(args) -> int:
+    if args.command == "lint":
+        import lint_rewards
+
+        return lint_rewards.run(args)
     if (args.group_size is not None and args.group_size < 2) or args.rows < 0:
         raise UserError("--group-size must be at least 2 and --rows at least 0")
     result = score(args)
