@@ -903,7 +903,10 @@ def lint(
     return _Lint(reward, rows, name, constants or {}, max_row_s, max_rows or None).run()
 
 
-def show(result: dict) -> None:
+TELLING = ("speed", "gold_readable", "discriminates")  # what these found is worth reading where they pass, too
+
+
+def show(result: dict, full: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -912,12 +915,17 @@ def show(result: dict) -> None:
     console = Console(width=shutil.get_terminal_size((120, 40)).columns, highlight=False)
     for name, findings in result["rewards"].items():
         table = Table("check", "verdict", "severity", "evidence", "fix", title=Text(name), show_lines=True)
-        for finding in findings:
+        silent = [one for one in findings if one["verdict"] == "pass" and one["check"] not in TELLING and not full]
+        for finding in (one for one in findings if one not in silent):
             verdict = finding["verdict"].replace("_", " ")
             severity = finding["severity"] if finding["verdict"] == "fail" else ""
             texts = [finding["check"], verdict, severity, safe(finding["evidence"]), safe(finding["fix"])]
             table.add_row(*map(Text, texts))
         console.print(table)
+        if silent:
+            console.print(
+                Text(f"passed as well (--full says what was seen): {', '.join(one['check'] for one in silent)}")
+            )
 
 
 def notes(result: dict) -> list[str]:
@@ -972,7 +980,7 @@ def run(args) -> int:
         print(json.dumps(result, ensure_ascii=True, indent=1))
     else:
         try:
-            show(result)
+            show(result, args.full)
         except ImportError:
             raise score.UserError("the tables need rich: pip install rich, or use --json") from None
     sys.stdout.flush()

@@ -628,6 +628,7 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--max-row-s", type=float, default=1.0, metavar="S", help="seconds one row may cost (default 1)"
     )
+    command.add_argument("--full", action="store_true", help="also what was seen where a check passes")
     command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     return parser
 

@@ -573,7 +573,7 @@ def test_usual_phrasings_are_read(text):
      "<answer>Option {} fits best</answer>", "The answer is {}, hence done", "The answer is option {}."],
 )  # fmt: skip
 def test_no_letter_is_harder_to_choose_than_another(phrase):
-    # (answers._choice_tokens). Option A would be chosen less for it.
+    """Else a policy learns to avoid A, which may be an article, and I, which may be a pronoun."""
     found = {letter: one(rewards.choice_reward, phrase.format(letter), answer=letter) for letter in "ABCDEFGHIJ"}
     assert found == dict.fromkeys("ABCDEFGHIJ", 1.0)
 

@@ -177,6 +177,20 @@ def test_importing_pulls_in_nothing_heavy():
     assert not heavy & set(eval(out.stdout)), out.stdout
 
 
+def documented_reasons(docstring: str) -> set[str]:
+    """What a docstring lists after "Reasons:" or "one more reason:", to the end of that paragraph."""
+    parts = re.findall(r"[Rr]easons?(?:, with a gate)?: (.*?)(?:\n\s*\n|\Z)", docstring, flags=re.DOTALL)
+    return {name for part in parts for name in re.findall(r"`([a-z_]+)`", part.partition("The reply")[0])} - {"name"}
+
+
+def test_the_reference_lists_every_reason():
+    text = (ROOT / "references" / "reward-library.md").read_text(encoding="utf-8")
+    table = text.split("| Reason | Score | Means |")[1].split("\n\n")[0]
+    listed = {name for row in table.splitlines()[2:] for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])}
+    documented = set().union(*(documented_reasons(getattr(rewards, name).__doc__ or "") for name in rewards.__all__))
+    assert len(documented) > 35 and listed == documented
+
+
 # --- text, format, exact match ----------------------------------------------------------------------------------------
 
 

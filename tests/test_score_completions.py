@@ -266,7 +266,7 @@ def test_an_async_reward_of_the_users_module(score, mine):
         ("closed", "add **kwargs"),
         ("tokens", "missing a required argument: 'completion_ids'"),
         ("coroutine", "coroutine raised TypeError"),
-        ("reasons", "logged 1 reasons for 4 completions"),
+        ("reasons", "logged 1 values of reasons/reason for 4 completions"),
         ("gone", "has no reward 'gone'; it has "),
     ],
 )
@@ -374,6 +374,20 @@ def test_the_readmes_copier_gets_what_it_shows(tmp_path):
             (tmp_path / command.split()[1]).write_text("\n".join(output) + "\n", encoding="utf-8")
     (scoring,) = [command for command in outputs if command.startswith("python rewards.py score")]
     assert printed_by(tmp_path, *scoring.split()[1:]) == outputs[scoring]
+
+
+def test_the_readmes_bad_reward_is_refused_as_shown(tmp_path):
+    lines = readme_block("$ cat naive.py")
+    for name in ("naive.py", "prompts.jsonl"):
+        start = lines.index(f"$ cat {name}") + 1
+        end = next(number for number in range(start, len(lines)) if lines[number].startswith("$ "))
+        (tmp_path / name).write_text("\n".join(lines[start:end]) + "\n", encoding="utf-8")
+    for script in (ROOT / "scripts").glob("*.py"):
+        (tmp_path / script.name).write_bytes(script.read_bytes())
+    command = next(line for line in lines if " lint " in line)
+    printed = printed_by(tmp_path, *command.split()[2:])
+    quoted = lines[lines.index(command) + 1 :]
+    assert len(quoted) > 15 and not [line for line in quoted if line not in printed and line != "\u2502 \u2026"]
 
 
 def test_the_readme_looks_up_what_is_there():

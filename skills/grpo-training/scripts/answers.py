@@ -10,6 +10,7 @@ from __future__ import annotations
 import fractions
 import functools
 import re
+import typing
 
 __all__ = ["choice_in", "expression", "read_number", "same_number", "settled"]
 
@@ -19,9 +20,10 @@ _CURRENCY = {"$": "$", "us$": "$", "usd": "$", "dollar": "$", "\u20ac": "\u20ac"
 _SCALE = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 MAX_DIGITS = 400  # of a number or an exponent: 10^999999999 is no answer but an attack on the arithmetic
 
+_TEXT = r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"
 # From TeX to plain text, one pass each. Braces of \text{...} go, and so does spacing.
 _PLAIN = [
-    (re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mbox|operatorname)\s*\{([^{}]*)\}"), r" \1 "),
+    (re.compile(_TEXT), r" \1 "),
     (re.compile(r"\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))"), r" \1\2/\3\4"),
     (re.compile(r"(?<=\d)(?:\{,\}|\\[,!;: ]|~|\u2009|\u202f)(?=\d{3})"), ","),
     (re.compile(r"\\(?:times|cdot)|\u00d7|\u22c5|\u00b7"), "*"),
@@ -30,7 +32,8 @@ _PLAIN = [
     (re.compile(r"\\[,!;: ]|\\left|\\right|~"), " "),
 ]
 _RAISED = dict(zip("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b", "0123456789-"))
-_RAISED_RUN = re.compile(f"(?<=\\d)[{''.join(_RAISED)}]+")
+_RAISED_RUN = re.compile(f"(?<=[\\w)])[{''.join(_RAISED)}]+")
+_REPEATING = re.compile(r"(\d{0,20})\.(\d{0,20})\\(?:overline|bar)\s*\{?(\d{1,20})\}?")
 _LEAD = re.compile(
     r"(?:(?:the|my)\s+)?(?:(?:final|correct)\s+)?answer(?:\s+is)?\s*[:=]?\s*|[A-Za-z]\w{0,20}\s*=\s*"
     r"|(?:=|~|\u2248|about|approximately|approx\.?)\s*",
@@ -48,22 +51,42 @@ _NUMBER = re.compile(
     )
     (?:\s*(?P<scale>hundred|thousand|million|billion|trillion)\b)?
     \s*(?P<percent>%|percent\b|per\ cent\b|pct\b)?
-    \s*(?P<unit>[^\W\d_\u2044][^\d,;:=<>?!]*(?:\^?[23]|[\u00b2\u00b3])?|[\u00b0$\u20ac\u00a3\u00a5\u20b9]\s*[A-Za-z]?)?""",
+    \s*(?P<unit>[^\W\d_(][^,;:=<>?!+*|]*|[\u00b0$\u20ac\u00a3\u00a5\u20b9]\s*[A-Za-z]?|\([^\W\d_]+\))?""",
     re.VERBOSE,
 )
-_NO_UNIT = frozenset(["or", "and", "but", "not", "no", "to", "is", "are", "was", "than", "isn't", "more", "less"])
+# Words that make "5 maybe six" more than a number and its unit.
+_NO_UNIT = frozenset(
+    """or and but not no nor to is are was were be than isn't aren't plus minus times over point out choose mod maybe so
+    perhaps possibly probably either vs versus wrong incorrect right correct else also otherwise oder und ou et squared
+    cubed half halves third thirds quarter quarters fifth fifths sixth sixths eighth eighths tenth tenths hundredth
+    hundredths thousandth thousandths dozen dozens k lakh lakhs crore crores zero one two three four five six seven
+    eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty
+    sixty seventy eighty ninety hundred thousand million billion trillion more less""".split()  # noqa: SIM905
+)
+_SHORT_UNITS = frozenset("mshglLVWAKJNCF")  # one letter else is a variable: 2x is no 2 of a unit x
+_LENGTHS = frozenset(["m", "cm", "mm", "km", "dm", "ft", "in", "yd", "mi"])
+_UNIT_PART = re.compile(r"([^\W\d_]+)(?:(\^-?[1-3])|([23]))?")
 
 
 def _unit(text: str | None) -> str | None:
     """One spelling for a unit; None if the words are no unit but more of a sentence."""
-    words = [word.strip(".,()") for word in (text or "").translate({0x5E: None, 0xB2: "2", 0xB3: "3"}).split()]
+    words = [word.strip(".()") for word in (text or "").translate({0xB2: "^2", 0xB3: "^3"}).split()]
     words = [word for word in words if word and word != "of"]
-    if len(words) > 4 or _NO_UNIT & {word.lower() for word in words}:
+    if len(words) > 3:
         return None
     spelled = []
     for word in words:
+        if word in _CURRENCY:
+            spelled.append(_CURRENCY[word])
+            continue
+        for part in word.split("/"):
+            found = _UNIT_PART.fullmatch(part)
+            if not found or found[1].lower() in _NO_UNIT or (found[3] and found[1] not in _LENGTHS):
+                return None
+            if len(found[1]) == 1 and found[1] not in _SHORT_UNITS:
+                return None
         # Case tells units apart (mW, MW); in whole words it does not, and neither does the plural.
-        one = word.lower().removesuffix("s") if len(word) > 3 and word.isalpha() else word
+        one = word.lower().removesuffix("s") if len(word) > 3 and word.isalpha() else word.replace("^", "")
         spelled.append(_CURRENCY.get(one.lower(), one))
     return " ".join(spelled)
 
@@ -72,17 +95,25 @@ def _trimmed(text: str) -> str:
     return " ".join(text.split()).strip("*`$ ").removesuffix(".")
 
 
+def _as_fraction(repeating: re.Match) -> str:
+    """0.1\\overline{6} as \\frac{15}{90}."""
+    whole, still, again = (part or "" for part in repeating.groups())
+    over = int(whole + still + again) - int(whole + still or 0)
+    return f"\\frac{{{over}}}{{{(10 ** len(again) - 1) * 10 ** len(still)}}}"
+
+
 def _plain(text: str) -> str:
     if not text.isascii():
         text = _RAISED_RUN.sub(lambda match: "^" + "".join(map(_RAISED.get, match[0])), text)
+    text = _REPEATING.sub(_as_fraction, text)
     for pattern, plain in _PLAIN:
         text = pattern.sub(plain, text)
     if "," not in text:  # (1,250) is an interval or a point
-        text = text.strip("[]() ")
+        text = text.strip("[] ")
+        text = text[1:-1] if text.startswith("(") and text.endswith(")") else text
     return " ".join(text.split())
 
 
-@functools.lru_cache(maxsize=4096)
 def read_number(text: str) -> tuple[fractions.Fraction, str, bool] | None:
     """Value, unit and whether it is a percentage, if the text is one number and nothing else.
 
@@ -90,8 +121,11 @@ def read_number(text: str) -> tuple[fractions.Fraction, str, bool] | None:
         >>> read_number("$1,250.50"), read_number("3 or 4")
         ((Fraction(2501, 2), '$', False), None)
     """
-    if len(text) > MAX_DIGITS:
-        return None
+    return _number(text) if len(text) <= MAX_DIGITS else None
+
+
+@functools.lru_cache(maxsize=4096)  # the answers of a group are often the same
+def _number(text: str) -> tuple[fractions.Fraction, str, bool] | None:
     text = _plain(text)
     lead = _LEAD.match(text)
     found = _NUMBER.fullmatch(_trimmed(text[lead.end() :]) if lead else text)
@@ -99,7 +133,7 @@ def read_number(text: str) -> tuple[fractions.Fraction, str, bool] | None:
         return None
     part = found.groupdict()
     unit = _unit(part["unit"])
-    if unit is None or (part["under"] is not None and not int(part["under"])):
+    if unit is None or (part["sign"] and part["inner_sign"]) or (part["under"] and not int(part["under"])):
         return None
     if part["over"]:
         value = fractions.Fraction(int(part["over"]), int(part["under"])) + int(part["whole"] or 0)
@@ -119,14 +153,21 @@ def read_number(text: str) -> tuple[fractions.Fraction, str, bool] | None:
 
 
 def same_number(gold: tuple, answer: tuple, rel_tol: float | None) -> bool:
-    """Equal values, where a percent sign in one of the two may be meant either way."""
+    """Equal values, where a percent sign in one of the two may be meant either way.
+
+    Example:
+        >>> same_number(read_number("28%"), read_number("0.28"), None)
+        True
+    """
+    # From the text of the float: 1e-6 itself lies below a millionth, which 0.333333 is away from a third.
+    tolerance = fractions.Fraction(str(1e-6 if rel_tol is None else rel_tol))
 
     def close(a: fractions.Fraction, b: fractions.Fraction) -> bool:
         if a == b:
             return True
         if rel_tol is None and a.denominator == b.denominator == 1:
             return False
-        return abs(a - b) <= fractions.Fraction(1e-6 if rel_tol is None else rel_tol) * abs(a)
+        return abs(a - b) <= tolerance * abs(a)
 
     (a, _, a_percent), (b, _, b_percent) = gold, answer
     if close(a, b):
@@ -134,18 +175,42 @@ def same_number(gold: tuple, answer: tuple, rel_tol: float | None) -> bool:
     return a_percent != b_percent and close(a / 100 if a_percent else a, b / 100 if b_percent else b)
 
 
-_CHOICE_CUE = r"(?:answer|choice|option|letter)s?\b(?:\s+(?:is|are|was|must\s+be|should\s+be|would\s+be))?\s*[:=]?\s*"
+_OPEN, _CLOSE = r"[\s(\[{*_\"'`$\\]*", r"[\s)\]}*_\"'`$\\]*"
+_NOUN = r"(?:answer|option|choice|letter|\u7b54\u6848)s?\b"
+_VERB = r"(?:is|are|was|must\s+be|should\s+be|would\s+be|will\s+be)"
+# "the answer is B", "**Answer:** B", '"answer": "B"', "the answer is not A but B", "#### B"
+_CUE = re.compile(
+    rf"{_NOUN}[*_\"'`\s]*(?:{_VERB}\b[*_\s]*:?|[:=])(?:[^.\n]{{0,40}}\bnot\b[^.\n]{{0,20}}\bbut\b)?"
+    rf"(?:\s*(?:option|choice|letter)\b)?{_OPEN}$|\#\#\#\#{_OPEN}$",
+    re.IGNORECASE,
+)
+_CUE_AFTER = re.compile(rf"{_CLOSE}\s*(?:is|was|must\s+be|would\s+be)\s+(?:the|my)\s+(?:\w+\s+)?{_NOUN}", re.IGNORECASE)
+_NAMED = re.compile(rf"\b(?:option|choice|letter){_OPEN}$", re.IGNORECASE)
 _NEGATED_BEFORE = re.compile(
-    r"(?:\b(?:not|never|neither|nor|than|of|except|exclude[sd]?|eliminate[sd]?|reject(?:ed|s)?|out)|n't)\s+"
-    r"(?:be\s+)?(?:the\s+)?(?:answer\s+|option\s+|choice\s+|letter\s+)?(?:is\s+)?[(\[*\"'`]*$",
+    r"(?:\b(?:not|never|neither|nor|than|except|excluding|exclude[sd]?|eliminat(?:e[sd]?|ing)|reject(?:ed|s|ing)?|without"
+    r"|unlike|versus|vs\.?|doubt|cannot|instead\s+of|rul(?:e[sd]?|ing)\s+out|(?:any\w*|all|every\w*)\s+but)|n't)\s+"
+    rf"(?:(?:if|that)\s+)?(?:it\s+is\s+|be\s+)?(?:the\s+)?(?:(?:right|correct)\s+)?(?:{_NOUN}\s*)?(?:{_VERB}\s+)?{_OPEN}$"
+    rf"|\b(?:wrong|incorrect|worst|false|bad)\s+{_NOUN}\s*(?:{_VERB}|:)?{_OPEN}$",
     re.IGNORECASE,
 )
-_NEGATED_AFTER = re.compile(
-    r"[)\]*\"'`]*\s*(?:(?:is|was|are|seems|looks|can|could|must|would)\s*(?:be\s+)?)?"
-    r"(?:not\b|n[o']t\b|wrong\b|incorrect\b|false\b|impossible\b|ruled\s+out\b|eliminated\b|excluded\b)",
+_WRONG = (
+    r"(?:not\b(?!\s+\W*[A-Za-z]\b)|n't\b|wrong\b|incorrect\b|false\b|impossible\b|out\b|ruled\s+out\b|eliminated\b"
+    r"|excluded\b|fails?\b)"
+)
+_BE = r"(?:is|was|are|seems|looks|has\s+been|can|could|must|would|does|did|will)"
+_NEGATED_AFTER = re.compile(rf"{_CLOSE},?\s*(?:which\s+)?(?:{_BE}\s*(?:be\s+)?)?{_WRONG}", re.IGNORECASE)
+# After "B:" the option's own text follows, and that may begin with "not".
+_NEGATED_AFTER_LABEL = re.compile(
+    rf"[).:\]]*{_CLOSE}(?:{_BE}\s*(?:be\s+)?{_WRONG}|(?:wrong|incorrect)\s*[,.;])", re.IGNORECASE
+)
+_JOINT = re.compile(
+    r"(?:[\s()\[\]*_\"'`$,;:/|&+.-]|\b(?:or|and|maybe|perhaps|possibly|also|either|both|nor|option|choice)\b)*",
     re.IGNORECASE,
 )
-_JOINED = re.compile(r"[)\]*\"'`]*\s*(?:,|/|&|\bor\b|\band\b)+\s*(?:option\s+|choice\s+)?[(\[*\"'`]*(?=[A-Z](?![\w']))")
+_ALSO = re.compile(
+    rf"{_CLOSE}\s*(?:{_VERB}|may\s+be|could\s+be|can\s+be|might\s+be)?\s*(?:also|correct|right|possible|valid|true)\b",
+    re.IGNORECASE,
+)
 _AFTER_CHOICE = frozenset(
     [
         "because",
@@ -166,81 +231,153 @@ _AFTER_CHOICE = frozenset(
         "with",
     ]
 )
+_ALONE = re.compile(r"(?:option|choice|answer)?\W*([A-Za-z])\W*", re.IGNORECASE)
 
 
-def _choice_tokens(text: str, letters: str) -> list[tuple[str, str, bool, int]]:
-    """Each letter that stands alone and may name a choice: (letter, how it stands, whether it is taken back, where).
+class _Token(typing.NamedTuple):
+    """A letter that stands alone and may name a choice."""
 
-    How: `cue` (after "the answer is"), `label` ("B)", "B:", "(B)"), or `bare`.
-    """
+    letter: str
+    kind: str  # "cue" after "the answer is", "named" after "option", "label" as in "B)", else "bare"
+    is_negated: bool
+    start: int
+
+
+def _choice_tokens(text: str, letters: str) -> list[_Token]:
     found = []
     for match in re.finditer(r"(?<![\w'\u2019])[A-Za-z](?![\w'\u2019])", text):
-        letter, before, after = match[0], text[max(0, match.start() - 60) : match.start()], text[match.end() :][:60]
+        letter, start, end = match[0], match.start(), match.end()
+        before, after = text[max(0, start - 80) : start], text[end : end + 60]
         if letter.upper() not in letters:
             continue
-        is_boxed = before.endswith(("(", "[")) and after.startswith((")", "]"))
-        is_label = is_boxed or after.startswith((")", ".", ":"))
+        is_label = after.startswith((")", ".", ":", "]")) and (not letter.islower() or not after.startswith("."))
         word = re.match(r"\s+([a-z]+)", after)
-        if letter.islower() and not is_label:
+        kind = "cue" if _CUE.search(before) or _CUE_AFTER.match(after) else "named" if _NAMED.search(before) else ""
+        if letter.islower() and not is_label and (not kind or word):
             continue  # the article, a variable
-        if letter in "AI" and not is_label and word and word[1] not in _AFTER_CHOICE:
+        if not kind and letter in "AI" and not is_label and word and word[1] not in _AFTER_CHOICE:
             continue  # "A dog", "I think"
-        is_negated = bool(_NEGATED_BEFORE.search(before) or _NEGATED_AFTER.match(after))
-        has_cue = re.search(_CHOICE_CUE + r"[(\[*\"'`]*$", before, re.IGNORECASE)
-        found.append((letter.upper(), "cue" if has_cue else "label" if is_label else "bare", is_negated, match.start()))
+        kind = kind or ("label" if is_label else "bare")
+        previous = found[-1] if found else None
+        between = text[previous.start + 1 : start] if previous and previous.is_negated else ""
+        is_listed = _JOINT.fullmatch(between) and re.search(r"\b(?:or|nor|and)\b|[/&]", between)  # not A or B
+        negated_after = _NEGATED_AFTER_LABEL if kind == "label" else _NEGATED_AFTER
+        is_negated = bool(_NEGATED_BEFORE.search(before) or negated_after.match(after) or (is_listed and kind != "cue"))
+        found.append(_Token(letter.upper(), kind, is_negated, start))
     return found
 
 
-def choice_in(text: str, letters: str, is_block: bool, is_line: bool = True) -> str:
+def _has_rival(text: str, token: _Token, tokens: list[_Token]) -> bool:
+    """Whether another letter is offered beside the chosen one: "B or C", "B (C)", "B. C is also correct"."""
+    lower = re.compile(r"[\s,;/|&+]*\b(?:or|and)\b[\s(]*[a-z](?![\w'])(?!\s+[a-z])").match(text, token.start + 1)
+    if lower and text[lower.end() - 1].upper() != token.letter:
+        return True
+    for other in tokens:
+        if other.start <= token.start or other.is_negated or other.letter == token.letter:
+            continue
+        between, after = text[token.start + 1 : other.start], text[other.start + 1 :][:60]
+        if _JOINT.fullmatch(between):
+            is_new_sentence = re.search(r"[.\n]", between.strip(")]*_\"'`$")) is not None
+            if not is_new_sentence or not re.match(r"\s+[a-z]", after) or _ALSO.match(after):
+                return True
+        elif _ALSO.match(after):
+            return True
+    return False
+
+
+def choice_in(text: str, letters: str, is_block: bool) -> str:
     """The letter a text chooses, `""` if none, `"?"` if it names several.
 
     Args:
-        text (`str`): the answer, or all a completion says.
+        text (`str`): the answer, or all a completion says; lines kept.
         letters (`str`): capital letters that name choices.
         is_block (`bool`): the text is the content of an answer block or box, so a bare letter in it is a choice.
-        is_line (`bool`): the text was one line, so a label at its start is a choice.
 
     Example:
         >>> [choice_in(text, "ABCD", True) for text in ("not B, the answer is D", "A dog", "A or B")]
         ['D', '', '?']
     """
-    text = re.sub(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}", r"\1", text)
-    alone = re.fullmatch(r"(?:option|choice|answer)?\s*[:(\[]*\s*([A-Za-z])\s*[)\].:]*", text, re.IGNORECASE)
-    if alone and alone[1].upper() in letters:
-        return alone[1].upper()
+    text = re.sub(_TEXT, r"\1", text.strip())
+    lines = text.split("\n")
+    alone = {found[1].upper() for line in (lines[0], lines[-1]) if (found := _ALONE.fullmatch(line))} & set(letters)
+    if len(lines) == 1 and alone:
+        return alone.pop()
     tokens = _choice_tokens(text, letters)
-    cued = [token for token in tokens if token[1] == "cue" and not token[2]]
+    standing = [token for token in tokens if not token.is_negated]
+    cued = [token for token in standing if token.kind == "cue"]
     if cued:
-        letter, _, _, start = cued[-1]
-        return "?" if _JOINED.match(text, start + 1) else letter
-    standing = [token for token in tokens if not token[2]]
-    labels = [token for token in standing if token[1] == "label"]
-    if (
-        (is_block or is_line) and labels and labels[0][3] <= 3
-    ):  # "B: text of the option", where the text may hold letters of its own
-        chosen = {token[0] for token in labels}
-    else:
-        chosen = {token[0] for token in standing} if is_block else set()
-    return "" if not chosen else chosen.pop() if len(chosen) == 1 else "?"
+        return "?" if _has_rival(text, cued[-1], tokens) else cued[-1].letter
+    if alone:  # on a line of its own, the first or the last
+        first = next((token for token in standing if token.letter in alone), None)
+        return "?" if len(alone) > 1 or (first and _has_rival(text, first, tokens)) else alone.pop()
+    lead = standing[0] if standing and standing[0].start <= 3 else None
+    if lead and (is_block or len(lines) == 1) and lead.kind in (("label", "bare") if is_block else ("label",)):
+        # "B: text of the option", where that text may name letters of its own
+        is_list = len({token.letter for token in standing if token.kind == "label"} | {lead.letter}) > 1
+        return "?" if is_list or _has_rival(text, lead, tokens) else lead.letter
+    if not is_block and not (len(lines) == 1 and standing and standing[0].kind == "named"):
+        return ""
+    chosen = {token.letter for token in standing}
+    if len(chosen) == 1:
+        return "?" if _has_rival(text, standing[0], tokens) else chosen.pop()
+    return "?" if chosen else ""
 
 
 MAX_EXPRESSION = 1000  # characters; what is longer is no final answer, and parsing takes more than linear time
-_TEX_WORD = re.compile(r"\\text\w*\s*\{[^{}]*\}|\\[A-Za-z]+")
+_TEX_WORD = re.compile(r"\\(?:begin|end)\s*\{\w+\*?\}|\\text\w*\s*\{[^{}]*\}|\\[A-Za-z]+")
 _WORDS = re.compile(r"[^\W\d_]{4,}|[^\W\d_]{2,}\s+[^\W\d_]{2,}")
-_MATH_WORDS = re.compile(r"\b(?:sqrt|frac|sin|cos|tan|log|ln|exp|arcsin|arccos|arctan|sinh|cosh|tanh|infty|infinity)\b")
-_TEXT_ONLY = re.compile(r"\\(?:text|textbf|textit|mathrm|mbox)\s*\{([^{}]*)\}\.?")
-_BARE_UNIT = re.compile(r"(?<=[\d})])\s*[^\W\d_]{4,}(?:\s+[^\W\d_]+)?$")
+_MATH_WORDS = re.compile(
+    r"(?<![A-Za-z])(?:sqrt|frac|sin|cos|tan|log|ln|exp|arcsin|arccos|arctan|sinh|cosh|tanh|infty|infinity)\b"
+)
+_TEXT_ONLY = re.compile(rf"{_TEXT}\.?")
+_TEXT_AT_END = re.compile(rf"(?<=\S)(?:\s|\\[,;:! ]|~)*{_TEXT}(?:\^\{{?\d\}}?)?$")
+_WORDS_AT_END = re.compile(r"(?<=[\d})])\s+([^\W\d_]{4,}(?:\s+[^\W\d_]+)?)$")
+_SHORT_AT_END = re.compile(
+    r"(?<=\d)\s*(?:[mcdk]m|kg|m[gL]|mi|ft|yd|lb|oz|hr|min|sec|mph|[kM]?Hz|[kM]W)(?:\^\{?\d\}?)?$"
+)
+_TEX_FOR = [
+    (re.compile(r"\*\*\s*(\(?-?\w+\)?)"), r"^{\1}"),
+    (re.compile(r"(?<![\\A-Za-z])sqrt\s*\(([^()]*)\)"), r"\\sqrt{\1}"),
+    (re.compile(r"\u221a\s*(?:\(([^()]*)\)|\{([^{}]*)\}|(\w+))"), r"\\sqrt{\1\2\3}"),
+    (re.compile(r"\u00d7|\u22c5|\u00b7"), r"\\cdot "),
+    (re.compile("\u221e"), r"\\infty "),
+    (re.compile("\u03c0"), r"\\pi "),
+    (re.compile("\u2264"), r"\\le "),
+    (re.compile("\u2265"), r"\\ge "),
+    (re.compile("\u222a"), r"\\cup "),
+]
+_BASE = re.compile(r"(\w+)_\{?(\d+)\}?")
+
+
+def _without_unit(text: str) -> str | None:
+    """The text without the unit at its end; None if what stands there is more of a sentence than a unit."""
+    tex = _TEXT_AT_END.search(text)
+    if tex:
+        return text[: tex.start()] if _unit(tex[1]) is not None else None
+    words = _WORDS_AT_END.search(text)
+    if words and _unit(words[1]) is not None and not _MATH_WORDS.search(words[1]):
+        return text[: words.start()]
+    return _SHORT_AT_END.sub("", text)
 
 
 def expression(text: str) -> str | None:
-    """The expression a text consists of, ready for math-verify; None if it is prose. To a parser `see` is s*e*e."""
+    """The expression a text consists of, ready for math-verify; None if it is prose. To a parser `see` is s*e*e.
+
+    Example:
+        >>> expression("The answer is x**2 + 1"), expression("see the figure")
+        ('x^{2} + 1', None)
+    """
+    if not 0 < len(text) <= MAX_EXPRESSION:
+        return None
     lead = _LEAD.match(text)
-    if lead and "=" not in lead[0]:
-        text = _trimmed(text[lead.end() :])
-    without_unit = _BARE_UNIT.sub("", text)
-    prose = _MATH_WORDS.sub(" ", _TEX_WORD.sub(" ", without_unit))
-    is_expression = 0 < len(without_unit) <= MAX_EXPRESSION and not _WORDS.search(prose)
-    return without_unit if is_expression else None
+    text = _trimmed(text[lead.end() :]) if lead and "=" not in lead[0] else text
+    text = _RAISED_RUN.sub(lambda match: "^{" + "".join(map(_RAISED.get, match[0])) + "}", text)
+    text = _REPEATING.sub(_as_fraction, text)
+    for pattern, tex in _TEX_FOR:
+        text = pattern.sub(tex, text)
+    latex = _without_unit(text)
+    is_expression = latex and not _WORDS.search(_MATH_WORDS.sub(" ", _TEX_WORD.sub(" ", latex)))
+    return latex if is_expression else None
 
 
 def settled(gold: str, predicted: str) -> str | None:
@@ -252,16 +389,19 @@ def settled(gold: str, predicted: str) -> str | None:
     """
     words, number = _TEXT_ONLY.fullmatch(gold), read_number(gold)
     if words and number is None:  # \\text{east}: compared as text
-        answer = _TEXT_ONLY.fullmatch(predicted)
-        return (
-            "equal"
-            if _trimmed(words[1]).casefold() == _trimmed(answer[1] if answer else predicted).casefold()
-            else "unequal"
+        found = _TEXT_ONLY.fullmatch(predicted)
+        one, other = (_trimmed(text).strip("() ").casefold() for text in (words[1], found[1] if found else predicted))
+        return "equal" if one == other else "unequal"
+    base, other_base = _BASE.fullmatch(gold), _BASE.fullmatch(predicted)
+    if base and (other_base or predicted.isalnum()):  # 101_2: math-verify does not look at the base
+        is_same = base[1] == (other_base[1] if other_base else predicted) and (
+            not other_base or base[2] == other_base[2]
         )
+        return "equal" if is_same else "unequal"
     answer = read_number(predicted)
-    if number and answer:
+    if number and answer and {number[1], answer[1]} <= {"", *_CURRENCY.values()}:  # other letters may be variables
+        if number[0].denominator == answer[0].denominator == 1 and not (number[2] or answer[2]):
+            return "equal" if number[0] == answer[0] else "unequal"
         if same_number(number, answer, 1e-9):
             return "equal"
-        if number[0].denominator == answer[0].denominator == 1 and not (number[2] or answer[2]):
-            return "unequal"
     return None

@@ -16,17 +16,20 @@ import threading
 
 __all__ = ["AsyncOpenAIJudge", "Desk", "OpenAIJudge", "verdict_of"]
 
-_THINKING = re.compile(r"\A.*</think>", re.DOTALL)  # a reply that thinks aloud answers after it
-_VERDICT = re.compile(
-    r"\b(?:verdict|judge?ment|decision|result|answer)\b[\"'*`\s]*(?:is\b\s*:?|:|=)[\s\"'*`(\[]*"
-    r"(pass|fail|true|false)(?:ed|es|s)?\b(?!\s*(?:/|\||or\b))|^[^\w\n]*(pass|fail)(?:ed|es|s)?[^\w\n]*$",
-    re.IGNORECASE | re.MULTILINE,
-)
+_WORD = r"(pass|fail)(?:ed|es|s)?\b"
+_SAYS = r"\b(?:verdict|judge?ment|decision|result|grade)\b[\"'*`\s]*(?:is\b\s*:?|:|=)[\s\"'*`(\[]*"
+_LINE = re.compile(rf"^[\W_]*(?:(?:final\s+|my\s+)?{_SAYS})?{_WORD}[^\w\n]*$", re.IGNORECASE | re.MULTILINE)
+_INLINE = re.compile(rf"{_SAYS}(?:{_WORD}|(true|false)\b)", re.IGNORECASE)
+_UNDECIDED = re.compile(
+    rf"{_SAYS}{_WORD}[\s*\"'`,;/|-]*(?:or\b|pass|fail|\?)", re.IGNORECASE
+)  # "pass or fail", "pass?"
 
 
 def verdict_of(reply) -> bool | None:
-    """True for pass, False for fail, None for anything that is not clearly one of the two. In a text the last verdict
-    counts: judges reason first, and change their mind.
+    """True for pass, False for fail, None for anything that is not clearly one of the two.
+
+    In a text the last line that holds a verdict and nothing else counts: judges reason first, change their mind, and
+    quote. Without such a line, the verdicts inside sentences or JSON count if they agree.
 
     Example:
         >>> verdict_of("It cites a source. Verdict: pass"), verdict_of("FAIL"), verdict_of("hard to say")
@@ -36,8 +39,14 @@ def verdict_of(reply) -> bool | None:
         reply = reply.get("verdict")
     if not isinstance(reply, str):
         return reply if isinstance(reply, bool) else None
-    found = list(_VERDICT.finditer(_THINKING.sub("", reply)))
-    return (found[-1][1] or found[-1][2]).lower() in ("pass", "true") if found else None
+    text = reply.rpartition("</think>")[2]
+    if "<think>" in text:  # it never stopped thinking
+        return None
+    lines = [found for found in _LINE.finditer(text) if "?" not in found[0]]
+    if lines:
+        return lines[-1][1].lower() == "pass"
+    inline = {(found[1] or found[2]).lower() in ("pass", "true") for found in _INLINE.finditer(text)}
+    return inline.pop() if len(inline) == 1 and not _UNDECIDED.search(text) else None
 
 
 _TRANSIENT = {
@@ -50,11 +59,22 @@ _TRANSIENT = {
 }
 
 
+def _status(error: BaseException) -> int | None:
+    """The HTTP status an error carries: openai's and httpx's `status_code`, aiohttp's `status`, requests' response."""
+    response = getattr(error, "response", None)
+    found = [
+        getattr(error, "status_code", None),
+        getattr(error, "status", None),
+        getattr(response, "status_code", None),
+    ]
+    return next((status for status in found if isinstance(status, int)), None)
+
+
 def _is_transient(error: BaseException) -> bool:
     """Worth another try: no connection, no answer in time, HTTP 408, 409, 425, 429 and 5xx. By name and status, so that
     this file need not import the clients of openai, anthropic, httpx, requests and aiohttp."""
-    status = getattr(error, "status_code", None)
-    if isinstance(status, int):
+    status = _status(error)
+    if status is not None:
         return status in (408, 409, 425, 429) or status >= 500
     return bool(_TRANSIENT & {one.__name__ for one in type(error).__mro__})
 
@@ -109,7 +129,7 @@ class Desk:
         if _is_transient(error):
             outage.set()
             return "unreachable", f"{type(error).__name__}: {error}"
-        if getattr(error, "status_code", None) in (400, 413, 422):  # this row: too long, or refused by a filter
+        if _status(error) in (400, 413, 422):  # this row: too long, or refused by a filter
             return "refused", f"{type(error).__name__}: {error}"
         raise error
 
@@ -127,27 +147,30 @@ class Desk:
             raise TypeError("judge() gave a coroutine but is no `async def`, so it would not be awaited")
         return self._judged(reply)
 
-    def _result(self, pairs, asked: dict) -> list[tuple[str, str]]:
-        result = [asked.get(pair) or self.known[pair] for pair in pairs]
-        self.known.update({pair: one for pair, one in asked.items() if one[0] in ("pass", "fail")})
+    def _split(self, pairs) -> tuple[dict, list]:
+        """What is known, and what is to be asked, each pair once."""
+        distinct = dict.fromkeys(pairs)
+        known = {pair: verdict for pair in distinct if (verdict := self.known.get(pair))}
+        return known, [pair for pair in distinct if pair not in known]
+
+    def _learn(self, new, verdicts) -> dict:
+        asked = dict(zip(new, verdicts))
+        self.known.update({pair: verdict for pair, verdict in asked.items() if verdict[0] in ("pass", "fail")})
         while len(self.known) > 4096:
             self.known.popitem(last=False)
-        return result
-
-    def _new(self, pairs) -> list:
-        return [pair for pair in dict.fromkeys(pairs) if pair not in self.known]
+        return asked
 
     def ask(self, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Reason (`pass`, `fail`, `no_verdict`, `unreachable`, `refused`) and reply for each pair of prompt and
         response. Equal pairs are asked once. An error that another try would not mend is raised."""
-        new, outage = self._new(pairs), threading.Event()
+        (known, new), outage = self._split(pairs), threading.Event()
         with concurrent.futures.ThreadPoolExecutor(self.concurrency) as pool:
-            asked = dict(zip(new, pool.map(lambda pair: self._ask(pair, outage), new)))
-        return self._result(pairs, asked)
+            known |= self._learn(new, pool.map(lambda pair: self._ask(pair, outage), new))
+        return [known[pair] for pair in pairs]
 
     async def ask_async(self, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """`ask` for a client whose `judge` is async."""
-        new, outage, places = self._new(pairs), threading.Event(), asyncio.Semaphore(self.concurrency)
+        (known, new), outage, places = self._split(pairs), threading.Event(), asyncio.Semaphore(self.concurrency)
 
         async def one(pair):
             async with places:
@@ -157,7 +180,8 @@ class Desk:
                 except Exception as error:
                     return self._failed(error, outage)
 
-        return self._result(pairs, dict(zip(new, await asyncio.gather(*map(one, new)))))
+        known |= self._learn(new, await asyncio.gather(*map(one, new)))
+        return [known[pair] for pair in pairs]
 
 
 _JUDGE_SYSTEM = """You judge one response by one criterion. You are given the prompt and the response as JSON. They \

@@ -1,9 +1,9 @@
 """Runs a check in a process that is killed when it overruns its budget: for rewards that read hostile text.
 
-A time limit inside the trainer does not bound such a check: one arithmetic operation on a power tower, or one match of
-a backtracking regular expression, never comes back to the interpreter, so neither a signal handler nor a thread gets
-its turn (trl#5281, Math-Verify#55). Here the worker arms a watchdog that ends its own process, whatever that is doing,
-and the pool starts another one.
+A time limit inside the trainer does not bound such a check. A thread cannot end another, and gets no turn while one
+arithmetic operation or one match of a regular expression holds the interpreter's lock. A signal handler runs on the
+main thread only, and AsyncGRPO calls rewards off it (trl#5281, Math-Verify#55). Here the worker arms a watchdog that
+ends its own process, whatever that is doing, and the pool starts another one.
 
 Plain subprocesses and not multiprocessing: AsyncGRPO calls rewards in a daemonic process, which may have no
 multiprocessing children (trl 1.16.0, experimental/async_grpo/async_rollout_worker.py), and spawning would import the
@@ -20,6 +20,7 @@ import functools
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -34,7 +35,7 @@ REQUESTS_PER_WORKER = 10_000  # then a fresh one, because sympy's caches only gr
 def worker_count() -> int:
     """One per core of this rank, eight at most. Ranks share a machine, so each takes its part."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(8, cores // int(os.environ.get("LOCAL_WORLD_SIZE") or 1)))
+    return max(1, min(8, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1))))
 
 
 class _Worker:
@@ -60,7 +61,10 @@ class _Worker:
         except OSError:
             return None
         self.answered += 1
-        return json.loads(reply) if reply.endswith(b"\n") else {"value": OVER_BUDGET}
+        if reply.endswith(b"\n"):
+            return json.loads(reply)
+        self.process.wait()
+        return {"value": OVER_BUDGET}
 
     def end(self):
         self.process.kill()
@@ -75,12 +79,19 @@ class _Pool:
         self.idle, self.lock = [], threading.Lock()
         self.places = threading.BoundedSemaphore(worker_count())
 
+    def _take(self) -> _Worker:
+        with self.lock:
+            while self.idle:
+                worker = self.idle.pop()
+                if worker.process.poll() is None:
+                    return worker
+                worker.end()
+        return _Worker()
+
     def ask(self, request: bytes):
         with self.places:
             for _ in range(3):
-                with self.lock:
-                    worker = self.idle.pop() if self.idle else None
-                worker = worker or _Worker()
+                worker = self._take()
                 reply = worker.ask(request)
                 is_alive = reply is not None and reply.get("value") != OVER_BUDGET
                 if is_alive and worker.answered < REQUESTS_PER_WORKER:
@@ -88,9 +99,10 @@ class _Pool:
                         self.idle.append(worker)
                 else:
                     worker.end()
-                if reply is not None:
+                if reply is not None and worker.process.returncode != -signal.SIGKILL:
                     break
-            else:
+                # It died before it began, or was killed from outside: that may not be this row's fault.
+            if reply is None:
                 raise RuntimeError(f"the worker process ends at once: try `{sys.executable} {__file__} < /dev/null`")
         if "missing" in reply:
             raise ImportError(reply["missing"])
@@ -189,6 +201,7 @@ def main() -> int:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     except (ImportError, ValueError, OSError):  # not everywhere; the watchdog still holds
         pass
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # with PYTHONSAFEPATH it is not there
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not be taken for a reply
 

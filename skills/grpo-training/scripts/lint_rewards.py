@@ -45,6 +45,7 @@ RESERVED = {"completions", "prompts", "completion_ids", *HOOKS, "environments"}
 NOT_COLUMNS = {"prompt", "completion", "completion_ids", "right", "wrong", "_file"}
 CORE_COLUMNS = {"step", "prompt", "completion", "advantage", "reward", "loss"}
 START_S = 120.0  # for the reward's imports and its first call, which may load a model
+MAIN = "it is defined in __main__, which a fresh Python cannot import"
 HANGS = 20  # times max_row_s after which a call for one row counts as hung
 SAMPLE = 7  # rows for the checks that need not see all
 
@@ -56,6 +57,7 @@ TEMPLATES = {
     "r</reasoning> <answer>gold</answer>": _R.removeprefix("<reasoning>\n") + "<answer>\nGOLD\n</answer>",
     "<answer>gold</answer>": "<answer>GOLD</answer>",
     "\\boxed{gold}": "So it is \\boxed{GOLD}.",
+    "<think>r</think> \\boxed{gold}": _R.replace("reasoning>", "think>") + "So it is \\boxed{GOLD}.",
     "#### gold": "It follows from the question.\n#### GOLD",
     "a fenced block": "```\nGOLD\n```",
     "<think>r</think> gold": _R.replace("reasoning>", "think>") + "GOLD",
@@ -88,9 +90,11 @@ HOSTILE = {
 
 
 def _said(error: BaseException) -> str:
-    at = traceback.extract_tb(error.__traceback__)[-1:]
-    where = f" ({os.path.basename(at[0].filename)}:{at[0].lineno})" if at else ""
-    return f"{type(error).__name__}: {str(error)[:160]}{where}"
+    at, text = traceback.extract_tb(error.__traceback__)[-1:], ""
+    with contextlib.suppress(Exception):  # an error may fail to say what it is
+        text = str(error)[:160]
+    where = f" ({os.path.basename(at[0].filename)}:{at[0].lineno})" if at and at[0].filename != __file__ else ""
+    return f"{type(error).__name__}: {text}{where}"
 
 
 def _plain(value):
@@ -118,6 +122,8 @@ def _answer(reward, request: dict, loop) -> dict:
         result = reward(**arguments, **{key: hooks[key] for key in request["hooks"]})
         if rewards_script._is_async(reward):
             result = loop.run_until_complete(result)
+        if not hasattr(result, "__iter__"):
+            raise TypeError(f"it gave {result!r:.60}, not one reward per completion")
         reply["values"] = [_plain(value) for value in result]
     except BaseException as error:  # a reward may fail in any way, and sys.exit() is one
         reply["error"] = _said(error)
@@ -172,7 +178,8 @@ class _Process:
         except (EOFError, OSError, pickle.UnpicklingError):
             if late.is_set():
                 return {"error": f"did not come back in {limit_s:g} s", "hung": True}
-            self.process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(2)
             self.errors.seek(0)
             last = self.errors.read()[-2000:].decode(errors="replace").strip().rpartition("\n")[2]
             return {"error": f"its process ended with status {self.process.returncode} {last:.160}", "hung": True}
@@ -193,8 +200,6 @@ class _Process:
 
 class _Thread:
     """A reward that cannot be pickled, in a daemon thread."""
-
-    hello: dict = {}  # noqa: RUF012
 
     def __init__(self, reward):
         self.requests, self.replies = queue.SimpleQueue(), queue.SimpleQueue()
@@ -274,6 +279,9 @@ class _Row:
         self.number, self.prompt, self.source = number, row.get("prompt"), row
         self.rights, self.wrongs, self.passed, self.failed, self.seen = [], [], [], [], []
 
+    def question(self) -> str:
+        return rewards_script._prompt_text((self.prompt[-1:] if isinstance(self.prompt, list) else self.prompt) or "")
+
     def add(self, row: dict) -> None:
         seen, label = _given(row, "completion"), str(row.get("label")).strip().lower()
         self.rights += _given(row, "right")
@@ -321,6 +329,10 @@ class _Lint:
         self.takes = None  # the arguments it takes; None: all
         self.native = self.chat = isinstance(self.rows[0].prompt, list)
         self.found, self.pool, self.worker = {}, [], None
+        try:
+            self.rows_travel = bool(pickle.dumps(rows))
+        except Exception:  # a row may hold anything
+            self.rows_travel = False
         # Gathered over all calls.
         self.errors, self.bad, self.lengths, self.values = [], [], [], set()
         self.changed, self.extra, self.metrics = set(), [], []
@@ -339,23 +351,24 @@ class _Lint:
     def start(self):
         """A fresh worker, and what is wrong with the pickle."""
         problem = None
-        module = getattr(rewards_script._unwrapped(self.reward), "__module__", None)
         try:
             pickled = pickle.dumps(self.reward)
             pickle.loads(pickled)
-            pickle.dumps([row.source for row in self.rows])
-            if module == "__main__":
-                problem = "it is defined in __main__"
+            if getattr(rewards_script._unwrapped(self.reward), "__module__", None) == "__main__":
+                problem = MAIN
         except Exception as error:  # __reduce__ may raise anything
             problem = _said(error)
         if problem is None:
             self.worker = _Process(pickled)
             problem = self.worker.hello.get("error")
-            if problem:
-                self.worker.end()
-        if problem:
+        if problem or not self.rows_travel:
+            self.end()
             self.worker = _Thread(self.reward)
         return problem
+
+    def end(self) -> None:
+        if self.worker is not None:
+            self.worker.end()
 
     def arguments(self, rows, completions, changed=None) -> dict:
         texts = map(rewards_script.completion_text, completions)
@@ -381,7 +394,7 @@ class _Lint:
         request = {"arguments": self.arguments(rows, completions, changed), "hooks": hooks}
         reply = self.worker.ask(request, limit_s)
         if reply.get("hung"):
-            self.worker.end() if isinstance(self.worker, _Process) else None
+            self.end()
             self.start()
         return reply
 
@@ -454,7 +467,7 @@ class _Lint:
 
     def check_pickle(self) -> None:
         problem = self.start()
-        if problem == "it is defined in __main__":
+        if problem == MAIN:
             self.tell("pickle", "not_measured", problem, "move it into a module of its own, then lint it from there")
         else:
             fix = "AsyncGRPO only: use a function or a class of a module that can be imported, no lambda and no closure"
@@ -502,7 +515,7 @@ class _Lint:
 
     def templates(self) -> tuple[str, str, str]:
         """Column, way of spelling, and template that are paid best on some rows."""
-        best, choice = -math.inf, ("".join(self.golds[:1]), "final", next(iter(TEMPLATES.values())))
+        best, choice = (-math.inf, 0), ("".join(self.golds[:1]), "final", next(iter(TEMPLATES.values())))
         if all(row.rights or (self.golds and row.passed) for row in self.rows):
             return choice  # nothing has to be built
         for column, how in itertools.product(self.golds or [""], ("final", "whole")):
@@ -513,31 +526,46 @@ class _Lint:
             for template in TEMPLATES.values():
                 texts = [template.replace("GOLD", gold) for gold in golds]
                 paid = sum(value or 0.0 for value in self.rewards(rows, texts, "a right answer") or [-math.inf])
-                if paid > best:
-                    best, choice = paid, (column, how, template)
+                # Of shapes that are paid alike, the one with the least in it that nobody asked for.
+                rank = (paid, 0 if column else -len(template))
+                if rank > best:
+                    best, choice = rank, (column, how, template)
         return choice
 
     def gold(self, row: _Row, column: str, how: str) -> str | None:
         return _spelled(row.source.get(column), how) if column else None
 
-    def wrong_texts(self, row: _Row, right, template: str | None, gold: str, every: list[str]) -> dict[str, str]:
+    def others(self, forms: dict, golds: dict, every: list[str], paid: dict) -> dict:
+        """Another answer for each row: of three golds one that is not paid, because one row's 1/2 is another's 50%."""
+        found, rows = {}, list(forms)
+        for offset in (1, 2, 3):
+            for row in rows:
+                gold = golds[row] or every[0]
+                other = every[(every.index(gold) + offset) % len(every)]
+                found[row] = _unlike(gold) if _alike(other, gold) else other
+            texts = [forms[row].replace("GOLD", found[row]) for row in rows]
+            values = (self.rewards(rows, texts, "another row's gold") if rows else None) or []
+            rows = [
+                row
+                for row, value in zip(rows, values)
+                if value is not None and paid[row] is not None and value >= paid[row]
+            ]
+        return found
+
+    def wrong_texts(self, row: _Row, right, template: str | None, gold: str, other: str, every: list[str]) -> dict:
         """Kind of wrong: text. `template` holds GOLD where the answer stands; None if that is not known."""
-        right, other = (
-            rewards_script.completion_text(right),
-            next((one for one in every if not _alike(one, gold)), None),
-        )
-        visible = rewards_script.visible_text(right) or right
-        prompt = row.prompt[-1:] if isinstance(row.prompt, list) else row.prompt
+        right = rewards_script.completion_text(right)
+        tag, visible = "reasoning" if "<reasoning>" in right else "think", rewards_script.visible_text(right) or right
         texts = {
             "nothing": "",
-            "right in the reasoning": f"<reasoning>\n{visible}\n</reasoning>",
+            "right in the reasoning": f"<{tag}>\n{visible}\n</{tag}>",
             "right, then 50k characters": right + "\nas I said" * 5000,
             "half of it": right[: len(right) // 2],
         }
-        if prompt:
-            texts["the prompt repeated"] = rewards_script._prompt_text(prompt)
+        if row.prompt:
+            texts["the prompt repeated"] = row.question()
         if template is not None:
-            fill, other = functools.partial(template.replace, "GOLD"), other or _unlike(gold)
+            fill = functools.partial(template.replace, "GOLD")
             texts["gold in the reasoning only"] = texts.pop("right in the reasoning")
             texts |= {
                 "another row's gold": fill(other),
@@ -554,28 +582,38 @@ class _Lint:
         column, how, template = self.templates()
         golds = {row: self.gold(row, column, how) for row in self.rows}
         every = list(dict.fromkeys(filter(None, golds.values()))) or ["42", "43"]
-        rights, asked = {}, []  # asked: row, kind of wrong, text
-        for row in self.rows:
-            # A label speaks about the answer, so it says nothing of a reward that reads no gold.
-            own, gold = row.rights or (row.passed if self.golds else []), golds[row] or "42"
-            rights[row], form = (own[0], None) if own else (template.replace("GOLD", gold), template)
-            if own and golds[row] and isinstance(own[0], str) and gold in own[0] and "GOLD" not in own[0]:
-                form = "GOLD".join(own[0].rsplit(gold, 1))
-            if own or golds[row] or not column:
-                asked += [(row, *one) for one in self.wrong_texts(row, rights[row], form, gold, every).items()]
-                wrongs = row.wrongs + (row.failed if self.golds else [])
-                asked += [(row, "a completion given as wrong", text) for text in wrongs[:8]]
-        self.pool = list(rights.items())
-        values = self.rewards(rights, rights.values(), "a right answer")
+        # A label speaks about the answer, so it says nothing of a reward that reads no gold.
+        own = {row: row.rights or (row.passed if self.golds else []) for row in self.rows}
+        built = {row: [template.replace("GOLD", golds[row] or "42")] for row in self.rows}
+        self.pool = [(row, text) for row in self.rows for text in (own[row] or built[row])[:8]]
+        values = self.rewards(*zip(*self.pool), "a right answer")
         if values is None:
             return  # gathered in `errors`; `hostile` tells it
-        paid, wrong = dict(zip(self.rows, values)), {}
+        paid, rights = {}, {}
+        for (row, text), value in zip(self.pool, values):
+            # Each completion given as right must be paid; of labelled ones one is enough, `score` compares the rest.
+            better = row not in paid or paid[row] is None or (value is not None and value > paid[row])
+            if row not in paid or better != bool(row.rights):
+                paid[row], rights[row] = value, text
+        forms = {row: None if own[row] else template for row in rights}
+        for row, right in rights.items():
+            gold = golds[row] or ""
+            if own[row] and gold and isinstance(right, str) and gold in right and "GOLD" not in right:
+                forms[row] = "GOLD".join(right.rsplit(gold, 1))
+        others = self.others({row: form for row, form in forms.items() if form}, golds, every, paid)
+        self.pool, asked, wrong = list(rights.items()), [], {}  # asked: row, kind of wrong, text
+        for row, right in rights.items():
+            if own[row] or golds[row] or not column:
+                kinds = self.wrong_texts(row, right, forms[row], golds[row] or "42", others.get(row, ""), every)
+                asked += [(row, *one) for one in kinds.items()]
+                wrongs = row.wrongs + (row.failed if self.golds else [])
+                asked += [(row, "a completion given as wrong", text) for text in wrongs[:8]]
         for kind in dict.fromkeys(kind for _, kind, _ in asked):
             group = [(row, text) for row, one, text in asked if one == kind]
             values = self.rewards(*zip(*group), f"'{kind}'") or [None] * len(group)
             wrong[kind] = [(*pair, value) for pair, value in zip(group, values) if value is not None]
             self.pool += group[:SAMPLE] if "50k" not in kind else []
-        is_given = any(row.rights or (self.golds and row.passed) for row in self.rows)
+        is_given = any(own.values())
         form = next(name for name, text in TEMPLATES.items() if text == template)
         source = "as the rows give it" if is_given else f"{form}, column {column}" if column else f"the shape {form}"
         self.tell_gold_readable(paid)
@@ -583,7 +621,7 @@ class _Lint:
 
     def shown(self, row: _Row) -> str:
         values = ", ".join(f"{name}={_short(row.source.get(name), 60)}" for name in self.golds)
-        return f"row {row.number}, {values or _short(row.prompt, 60)}"
+        return f"row {row.number}, {values or _short(row.question(), 60)}"
 
     def tell_gold_readable(self, paid: dict) -> None:
         nothing = [row for row, value in paid.items() if value is None]
@@ -601,7 +639,8 @@ class _Lint:
         unpaid = [row for row in lowest if paid[row] is not None and row not in works]
         if not works:
             row = (unpaid or self.rows)[0]
-            said = f"no right completion ({source}) is paid more than a wrong one: {_short(rights[row])}, {self.shown(row)}"
+            text, where = _short(rights[row]), self.shown(row)
+            said = f"no right completion ({source}) is paid more than a wrong one: {text}, {where}"
             if is_given and unpaid:
                 self.tell("discriminates", "fail", said, "find out why this text is not paid")
             else:
@@ -636,8 +675,10 @@ class _Lint:
             fixes.append(f"find out what the reward wants there, or {ADVICE}")
         measured = ", ".join(kind for kind in wrong if kind in counted and wrong[kind])
         fine = f"right ({source}) is paid more on {len(works)} of {len(lowest)} rows than: {measured}"
-        problems = [f"right is {source}", *problems] if problems else []
-        self.judge("discriminates", problems, "; ".join([fine, *beside]), "; ".join(fixes), severity)
+        problems = [f"right ({source})", *problems] if problems else []
+        self.judge(
+            "discriminates", problems, "; ".join([fine, *beside]), "; ".join(fixes), severity if problems else None
+        )
 
     def check_variance(self) -> None:
         known = sorted(self.values)
@@ -663,7 +704,7 @@ class _Lint:
 
     def check_shapes(self) -> None:
         rows, texts = self.sample(2 * SAMPLE)
-        problems, severity = [], "waste" if self.native else "tell"
+        problems, severity = [], "tell"
         seen = {chat: self.ask(rows, self.shaped(texts, chat)) for chat in (False, True)}
         for chat, reply in seen.items():
             if "error" in reply:
@@ -677,7 +718,9 @@ class _Lint:
         result, last = {"role": "tool", "name": "f", "content": "42"}, {"role": "assistant", "content": "42"}
         for what, completion in {"a tool run": [call, result, last], "a tool call": [call]}.items():
             reply = self.ask(rows[:1], [completion])
-            problems += [f"{what} (content None): {reply['error']}"] if "error" in reply else []
+            if "error" in reply:
+                problems.append(f"{what} (content None): {reply['error']}")
+                severity = "waste" if self.native and severity == "tell" else severity
         fix = "read a completion with rewards.completion_text, which takes all of these"
         fine = "text, chat messages and tool runs are taken alike"
         self.judge("shapes", problems, fine, fix, severity if problems else None)
@@ -694,8 +737,6 @@ class _Lint:
         texts = HOSTILE | (
             {f"{name} in a block": f"<answer>{text}</answer>" for name, text in HOSTILE.items()} if has_block else {}
         )
-        if self.chat:
-            texts |= {"content None": [{"role": "assistant", "content": None}], "no message": []}
         row, slowest, hung = self.best()[0], (0.0, ""), 0
         for name, text in texts.items():
             start, before = time.perf_counter(), len(self.errors)
@@ -822,7 +863,7 @@ class _Lint:
                 ):  # fmt: skip
                     getattr(self, f"check_{check}")()
         finally:
-            self.worker.end()
+            self.end()
         why = "the reward could not be called" if not self.pool else "a call failed, see hostile"
         for check in CHECKS:
             if check not in self.found:
@@ -862,7 +903,10 @@ def lint(
     return _Lint(reward, rows, name, constants or {}, max_row_s, max_rows or None).run()
 
 
-def show(result: dict) -> None:
+TELLING = ("speed", "gold_readable", "discriminates")  # what these found is worth reading where they pass, too
+
+
+def show(result: dict, full: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -871,12 +915,17 @@ def show(result: dict) -> None:
     console = Console(width=shutil.get_terminal_size((120, 40)).columns, highlight=False)
     for name, findings in result["rewards"].items():
         table = Table("check", "verdict", "severity", "evidence", "fix", title=Text(name), show_lines=True)
-        for finding in findings:
+        silent = [one for one in findings if one["verdict"] == "pass" and one["check"] not in TELLING and not full]
+        for finding in (one for one in findings if one not in silent):
             verdict = finding["verdict"].replace("_", " ")
             severity = finding["severity"] if finding["verdict"] == "fail" else ""
             texts = [finding["check"], verdict, severity, safe(finding["evidence"]), safe(finding["fix"])]
             table.add_row(*map(Text, texts))
         console.print(table)
+        if silent:
+            console.print(
+                Text(f"passed as well (--full says what was seen): {', '.join(one['check'] for one in silent)}")
+            )
 
 
 def notes(result: dict) -> list[str]:
@@ -931,7 +980,7 @@ def run(args) -> int:
         print(json.dumps(result, ensure_ascii=True, indent=1))
     else:
         try:
-            show(result)
+            show(result, args.full)
         except ImportError:
             raise score.UserError("the tables need rich: pip install rich, or use --json") from None
     sys.stdout.flush()

@@ -1,8 +1,8 @@
 """Whether two mathematical expressions are equal: math-verify, and what it gets wrong mended.
 
 `rewards.math_reward` calls `verdict` through killable.py, because sympy may work on a short expression for ever.
-math-verify's own time limits stay off: they need the main thread and a signal handler, and neither stops one long
-operation (math-verify 0.9.0, utils.py).
+math-verify's own time limits stay off: they are signal handlers, which need the main thread (math-verify 0.9.0,
+utils.py), and AsyncGRPO calls rewards off it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import sympy
 from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 
-__all__ = ["verdict"]
+__all__ = ["compare_with_a_number", "verdict"]
 
 # It warns at each call that its time limits are off.
 logging.getLogger("math_verify").setLevel(logging.CRITICAL)
 
+# Its own removal of units is off: it takes any m, g or s for one, so that 2m equals 2. answers.expression removes them.
 _BOXED = [
     LatexExtractionConfig(
-        normalization_config=NormalizationConfig(units=True), boxed_match_priority=0, try_extract_without_anchor=False
+        normalization_config=NormalizationConfig(units=False), boxed_match_priority=0, try_extract_without_anchor=False
     )
 ]
 # TeX takes one digit as an argument without braces; math-verify 0.9.0 does not read that inside a box.
-_SHORT_FRACTION = re.compile(r"\\([dt]?frac)\s*(\{[^{}]*\}|\d)\s*(\{[^{}]*\}|\d)")
+_SHORT_FRACTION = re.compile(r"\\([dt]?frac)\s*(\{[^{}]*\}|[^\W_])\s*(\{[^{}]*\}|[^\W_])")
 _SHORT_ROOT = re.compile(r"\\sqrt\s*(\d)")
 
 
@@ -67,7 +68,8 @@ def _equal_where_gold_is_real(gold, answer) -> bool:
     """sqrt(1/k) and 1/sqrt(k): equal for the k > 0 without which the gold itself is no real number."""
     try:
         symbols = sorted(gold.free_symbols, key=str)
-        if not symbols or answer.free_symbols != gold.free_symbols or len(symbols) > 4:
+        has_root = any(not power.exp.is_Integer for power in gold.atoms(sympy.Pow)) or gold.has(sympy.log)
+        if not has_root or not symbols or answer.free_symbols != gold.free_symbols or len(symbols) > 4:
             return False
         ones = dict.fromkeys(symbols, 1)
         if not all(sympy.N(gold.subs({**ones, symbol: -1})).is_real is False for symbol in symbols):
@@ -93,8 +95,6 @@ def verdict(gold: str, answer: str | None) -> str:
     if not read_gold:
         return "unreadable_gold"
     if answer is None:
-        # A gold that no number can be compared with must cost its own budget here, not each answer's.
-        verify(read_gold, _read("0.123"), timeout_seconds=None)
         return "readable"
     read_answer = _read(answer)
     if not read_answer:
@@ -109,3 +109,14 @@ def verdict(gold: str, answer: str | None) -> str:
     else:
         is_equal = _equal_where_gold_is_real(read_gold[0], read_answer[0])
     return "equal" if is_equal else "unequal"
+
+
+def compare_with_a_number(gold: str) -> bool:
+    """Comes back soon unless the gold itself is what costs without end, such as a power tower.
+
+    Example:
+        >>> compare_with_a_number("x+1")
+        True
+    """
+    verify(_read(gold), _read("0.123"), timeout_seconds=None)
+    return True

@@ -117,7 +117,8 @@ def completion_text(completion) -> str:
 # A decoder that keeps special tokens leaves these at the end (TRL's drops them). They are no part of the answer.
 _END_OF_TURN = (
     "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|end|>", "<|return|>", "</s>",
-    "<eos>", "<pad>", "<end_of_turn>", "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    "<|eot|>", "<|call|>", "<|pad|>", "<|fim_pad|>", "<|vision_pad|>", "<|finetune_right_pad_id|>",
+    "<|END_OF_TURN_TOKEN|>", "<eos>", "<pad>", "<end_of_turn>", "<\uff5cend\u2581of\u2581sentence\uff5c>",
 )  # fmt: skip
 
 
@@ -197,10 +198,17 @@ def _beside(module: str):
         raise ImportError(f"{error}; {hint}") from error
 
 
+_NO_GLYPH = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+
+
 def _is_blank(text: str) -> bool:
     """Nothing to see: white space, or characters without a glyph such as U+200B."""
     text = text.strip()
-    return not text or not (text.isascii() or any(c.isprintable() and not c.isspace() for c in text))
+    if not text or text.isascii():
+        return not text
+    return not any(
+        c.isprintable() and not c.isspace() and c not in _NO_GLYPH and unicodedata.category(c)[0] != "M" for c in text
+    )
 
 
 @functools.lru_cache
@@ -406,7 +414,10 @@ def final_answer(text: str, prefilled: bool = False) -> str | None:
 
 
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
-_LAYERS = {"emphasis": (("**", "**"), ("*", "*"), ("`", "`")), "box": (("$$", "$$"), ("$", "$"), ("\\(", "\\)"))}
+_LAYERS = {
+    "emphasis": (("**", "**"), ("*", "*"), ("`", "`")),
+    "box": (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]")),
+}
 NORMALIZE = ("nfkc", "minus", "emphasis", "box", "full_stop")
 
 
@@ -441,7 +452,7 @@ def _normalize(text: str, steps: tuple[str, ...] = NORMALIZE) -> str:
         text = text.translate(_DASHES) if "minus" in steps else text
     text = " ".join(text.split())
     for _ in range(4):  # **\boxed{42}**. has three layers; more is no way to write an answer
-        if text[-1:] not in ("*", "`", "$", ")", "}", ".", "\u3002"):
+        if text[-1:] not in ("*", "`", "$", ")", "]", "}", ".", "\u3002"):
             break
         text = _inside(text, steps)
     return text.casefold() if "case" in steps else text
@@ -459,6 +470,8 @@ def _accepted_answers(gold, steps: tuple[str, ...] = NORMALIZE) -> list[str]:
         return []
     if isinstance(gold, bool):
         return [str(gold), str(gold).lower()]
+    if isinstance(gold, numbers.Integral):
+        return [str(gold)]
     if isinstance(gold, numbers.Number):
         if gold != gold:  # NaN is how pandas spells "missing"
             return []
@@ -685,10 +698,10 @@ def math_reward(
 ) -> list[float | None]:
     """1.0 if `final_answer` is mathematically equal to the gold, else 0.0.
 
-    math-verify decides, in worker processes that are killed after `budget_s` whatever they are doing: a short power
-    tower keeps sympy busy for ever, and TRL's `accuracy_reward` with it. It works in any thread and in AsyncGRPO's
-    daemonic process. Plain numbers are compared in place. The gold is read first: if it is no expression, the row does
-    not count. The answer is the last box or `<answer>` block, never one in the reasoning.
+    math-verify decides, in worker processes that are killed after `budget_s` whatever they are doing. Off the main
+    thread, where AsyncGRPO calls rewards, nothing else would end sympy's work on a short power tower. It works in any
+    thread and in AsyncGRPO's daemonic process. Plain numbers are compared in place. The gold is read first: if it is
+    no expression, the row does not count. The answer is the last box or `<answer>` block, never one in the reasoning.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout.
@@ -713,8 +726,9 @@ def math_reward(
         [1.0, 0.0, 0.0]
     """
     name, size = "math_reward", len(completions)
-    if not isinstance(budget_s, numbers.Real) or not budget_s > 0:
-        raise TypeError(f"{name}: budget_s must be one number above 0 for all rows, got {budget_s!r:.80}")
+    if not isinstance(budget_s, numbers.Real) or not 0 < budget_s < 1e6:
+        raise TypeError(f"{name}: budget_s must be one number of seconds above 0 for all rows, got {budget_s!r:.80}")
+    budget_s = float(budget_s)
     flags = _column(name, "prefilled", prefilled, size)
     golds = [[_gold_expression(text) for text in _golds(gold)] for gold in _column(name, "answer", answer, size)]
     found = [final_answer(completion_text(text), flag) for text, flag in zip(completions, flags)]
@@ -733,6 +747,12 @@ def math_reward(
     unsettled = {pair: (expression(pair[0]) or pair[0], expression(pair[1])) for pair in pairs if not verdicts[pair]}
     asked = _math_verdicts([latex for latex in unsettled.values() if latex[1]], budget_s)
     verdicts.update({pair: asked.get(latex, "unreadable") for pair, latex in unsettled.items()})
+    # Where a comparison cost too much, the gold may be the one to blame.
+    suspects = sorted(
+        {(gold, unsettled[gold, text][0]) for (gold, text), said in verdicts.items() if said == "over_budget"}
+    )
+    probes = _beside("killable").run("math_checks.compare_with_a_number", [[latex] for _, latex in suspects], budget_s)
+    readable -= {gold for (gold, _), probe in zip(suspects, probes) if probe == "over_budget"}
 
     rewards, reasons = [], []
     for accepted, text in zip(golds, predicted):
@@ -761,13 +781,18 @@ def _gold_choices(gold, letters: str) -> set[str]:
     return {read(text, letters, is_block=True) for text in _accepted_answers(gold)} - {"", "?"}
 
 
+MAX_CHOICE = 2000  # characters; the choice of a longer text is looked for at its end
+
+
 def _judge_choice(text: str, gold, letters: str, prefilled: bool) -> tuple:
-    golds = _gold_choices(gold, letters)
-    answer = final_answer(text, prefilled)
+    golds, answer = _gold_choices(gold, letters), final_answer(text, prefilled)
     visible = _whole_text(text, prefilled) if answer is None else answer
+    # A block or box that was never closed is no answer, and a long text is no block.
     has_open_block = answer is None and ("<answer>" in visible or _last_box(visible)[0] >= 0)
-    is_line, visible = "\n" not in visible.strip(), _normalize(visible)
-    chosen = "" if has_open_block else _beside("answers").choice_in(visible, letters, answer is not None, is_line)
+    is_long = len(visible) > MAX_CHOICE
+    lines = visible[-MAX_CHOICE:].splitlines()[1 if is_long else 0 :]  # the cut may have left half a word
+    said = "" if has_open_block else "\n".join(map(_normalize, lines))
+    chosen = _beside("answers").choice_in(said, letters, answer is not None and not is_long)
     if not golds:
         return None, "unreadable_gold" if _accepted_answers(gold, steps=()) else "missing_gold", chosen or None
     if chosen in ("", "?"):
@@ -832,6 +857,11 @@ def _no_constant(name: str):
     raise ValueError(f"{name} is not JSON")
 
 
+_STRICT_JSON = json.JSONDecoder(
+    object_pairs_hook=_object_without_duplicates, parse_float=_finite_number, parse_constant=_no_constant
+)
+
+
 def _deeper_than(value, limit: int) -> bool:
     level = [value]
     for _ in range(limit + 1):
@@ -861,12 +891,7 @@ def parse_json(text: str):
         ValueError: duplicate key in an object
     """
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_object_without_duplicates,
-            parse_float=_finite_number,
-            parse_constant=_no_constant,
-        )
+        value = _STRICT_JSON.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if text.count("[") + text.count("{") > MAX_JSON_DEPTH and _deeper_than(value, MAX_JSON_DEPTH):
@@ -1001,7 +1026,7 @@ def make_schema_reward(graded=False, formats=False, name=None):
     return _Bound(_schema_rewards, name or default, graded=bool(graded), formats=bool(formats))
 
 
-_TOOL_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_OTHER_CALL = re.compile(r"<\|python_tag\|>|\[TOOL_CALLS\]|<function=|<\|tool")  # attempts in a notation not read here
 
 
 def _call(entry) -> tuple[str, dict]:
@@ -1015,34 +1040,55 @@ def _call(entry) -> tuple[str, dict]:
     arguments = given[0] if given else {}
     if isinstance(arguments, str):
         arguments = parse_json(arguments) if arguments.strip() else {}
-    if not isinstance(arguments, dict):
+    if not isinstance(arguments, dict) or _deeper_than(arguments, MAX_JSON_DEPTH):
         raise ValueError("arguments must be an object")
     return name, arguments
 
 
-def _predicted_calls(completion, prefilled: bool) -> list[tuple[str, dict]]:
-    """All calls of a completion in their order; ValueError if one is malformed."""
-    if isinstance(completion, (list, tuple)):
-        entries = [
-            call for message in completion if isinstance(message, dict) for call in message.get("tool_calls") or ()
-        ]
-        if entries:
-            return [_call(entry) for entry in entries]
-    text = _whole_text(completion_text(completion), prefilled)
-    start = text.find("<tool_call>")
-    if start >= 0:
-        if text.count("<tool_call>") != text.count("</tool_call>"):
+def _calls_of(value) -> list[tuple[str, dict]]:
+    return [_call(entry) for entry in (value if isinstance(value, list) else [value])]
+
+
+def _tagged_calls(text: str) -> list[tuple[str, dict]]:
+    """The calls in `<tool_call>` blocks. Each ends where its JSON ends, so tags in its strings are only text."""
+    calls, end = [], 0
+    while (start := text.find("<tool_call>", end)) >= 0:
+        start += len("<tool_call>")
+        start += len(text[start:]) - len(text[start:].lstrip()) if text[start : start + 1].isspace() else 0
+        try:
+            _, end = _STRICT_JSON.raw_decode(text, start)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+        calls += _calls_of(parse_json(text[start:end]))
+        closing = text.find("</tool_call>", end)
+        if closing < 0 or text[end:closing].strip():
             raise ValueError("a call was not closed")
-        return [_call(parse_json(block)) for block in _TOOL_CALL.findall(text, start)]
+        end = closing
+    return calls
+
+
+def _predicted_calls(completion, prefilled: bool) -> list[tuple[str, dict]]:
+    """All calls of a completion in their order; ValueError if one is malformed or in a notation not read here."""
+    if isinstance(completion, (list, tuple)):
+        turns = [message for message in completion if message.get("role", "assistant") == "assistant"]
+        entries = [call for message in turns for call in message.get("tool_calls") or ()]
+        if entries:
+            return _calls_of(entries)
+    text = _without_end_of_turn(completion_text(completion))
     try:
-        value = _json_of(text, False)
+        value = _json_of(text, prefilled)
     except ValueError:
-        return []
-    entries = value if isinstance(value, list) else [value]
-    is_call = all(
-        isinstance(e, dict) and ("function" in e or {"arguments", "parameters", "args"} & set(e)) for e in entries
-    )
-    return [_call(entry) for entry in entries] if is_call else []
+        pass
+    else:
+        entries = value if isinstance(value, list) else [value]
+        keys = {"function", "arguments", "parameters", "args"}
+        return _calls_of(value) if all(isinstance(entry, dict) and keys & set(entry) for entry in entries) else []
+    first_call, first_tag = text.find("<tool_call>"), _REASONING_TAG.search(text)
+    if prefilled or (first_tag and not 0 <= first_call < first_tag.start()):  # else tags may be part of an argument
+        text = visible_text(text, prefilled)
+    if "<tool_call>" not in text and _OTHER_CALL.search(text):
+        raise ValueError("a notation that is not read here")
+    return _tagged_calls(text)
 
 
 def _canonical(value, lenient: bool):
@@ -1057,8 +1103,9 @@ def _canonical(value, lenient: bool):
         text = _normalize(value, ("nfkc", "minus", "case"))
         if text in ("true", "false"):
             return text == "true"
-        number = re.fullmatch(r"-?\d{1,300}(?:\.\d{1,300})?", text) and _finite_number(text)
-        return text if number is None else _canonical(number, lenient)
+        if re.fullmatch(r"-?\d{1,300}", text):
+            return int(text)
+        return _canonical(_finite_number(text), False) if re.fullmatch(r"-?\d{1,300}\.\d{1,300}", text) else text
     return value
 
 
@@ -1070,8 +1117,7 @@ def _spelled(call: tuple[str, dict], lenient: bool) -> str:
 def _gold_calls(gold: str) -> list[tuple[str, dict]] | None:
     """The calls of a gold given as JSON text, or None if it is broken, which the log says once."""
     try:
-        value = parse_json(gold)
-        return [_call(entry) for entry in (value if isinstance(value, list) else [value])]
+        return _calls_of(parse_json(gold))
     except ValueError as error:
         logger.warning("tool_call_reward: rows with these gold calls do not count (%s): %.200s", error, gold)
         return None
@@ -1103,6 +1149,8 @@ def _tool_rewards(
             reward, reason = None, "broken_gold" if gold and gold.strip() else "missing_gold"
         elif predicted is None:
             reward, reason = 0.0, "malformed"
+        elif not predicted and not gold_calls and _is_blank(_whole_text(completion_text(completion), flag)):
+            reward, reason = 0.0, "no_answer"  # saying nothing is no way to decline a tool
         else:
             reason = _tool_reason(predicted, gold_calls, lenient, ordered)
             reward = 1.0 if reason == "correct" else 0.0
@@ -1126,12 +1174,13 @@ def tool_call_reward(
         completions (`list[str]` or `list[list[dict]]`): one per rollout.
         tool_calls (`list`, or JSON text for all): gold per completion: JSON text, or a list of `{"name", "arguments"}`
             or of `{"function": {"name", "arguments"}}`. JSON text keeps datasets from filling unlike arguments with
-            None. An empty list says that no tool must be called.
+            None. An empty list says that no tool must be called, and that something must be said instead.
         prefilled (`bool` or `list[bool]`): as in `format_reward`.
 
     Returns:
         `list[float | None]`: 1.0, 0.0, or None where the gold is missing or broken. Reasons: `correct`, `no_call`,
-        `wrong_count`, `wrong_name`, `wrong_arguments`, `wrong_order`, `malformed`, `missing_gold`, `broken_gold`.
+        `wrong_count`, `wrong_name`, `wrong_arguments`, `wrong_order`, `malformed`, `no_answer`, `missing_gold`,
+        `broken_gold`.
 
     Raises:
         ValueError: `tool_calls` has neither one value nor one per completion.

@@ -34,8 +34,9 @@ examples:
   rewards.py score runs/a/completions/*.parquet --dataset prompts.jsonl --reward my_rewards.concise --json
 
 rewards:
-  format_reward, correctness_reward, schema_reward, test_execution_reward, or module.name as in
-  `trl grpo --reward_funcs` (looked up in the current folder, then beside this script)
+  format_reward, correctness_reward, numeric_reward, math_reward, choice_reward, schema_reward, tool_call_reward,
+  test_execution_reward, or module.name as in `trl grpo --reward_funcs` (looked up in the current folder, then beside
+  this script)
 
 labels:
   a column with pass, fail or unsure, and beside it a column `kind` that says who read: person, or agent
@@ -63,7 +64,7 @@ exit codes: 0 = no fail of severity dead or waste, 1 = at least one, 2 = bad usa
 does not fail: standard error names it.
 """
 
-BUILT_IN = ("format_reward", "correctness_reward", "schema_reward", "test_execution_reward")
+BUILT_IN = [name for name in rewards_script.__all__ if name.endswith("_reward") and not name.startswith("make_")]
 # What TRL fills in itself, and so never hands over from the dataset (trl 1.16.0, grpo_trainer.py, _calculate_rewards).
 NOT_COLUMNS = {"prompt", "completion", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
 VERDICTS = {"pass": True, "fail": False, "unsure": None, "": None}
@@ -215,14 +216,14 @@ def check_arguments(reward, name: str, arguments: dict, columns: dict) -> None:
 
 
 def columns_read(reward, columns: dict) -> set[str]:
-    """The columns a reward names in its signature, through partials and wrappers."""
-    while isinstance(reward, functools.partial) or hasattr(reward, "reward_fn"):
-        reward = reward.func if isinstance(reward, functools.partial) else reward.reward_fn
+    """The columns a reward names in its signature; the wrappers and factories here show those of what they wrap."""
+    while isinstance(reward, functools.partial):
+        reward = reward.func
     return set(inspect.signature(reward).parameters) & set(columns)
 
 
-def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None], list[str]]:
-    """The rewards and, where the function logs them, the reasons."""
+def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None], list[str], list]:
+    """The rewards and, where the function logs them, the reasons and the answers it graded."""
     size, extra = len(arguments["completions"]), {}
     arguments = {**arguments, "log_extra": lambda column, values: extra.setdefault(column, []).extend(values)}
     try:
@@ -239,12 +240,16 @@ def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None],
     if len(rewards) != size:
         raise UserError(f"{name} gave {len(rewards)} rewards for {size} completions")
     rewards = [_number(name, row, reward) for row, reward in enumerate(rewards, start=1)]
-    # A wrapper hands on the reason of the reward it wraps, below its own name.
-    logged = sorted(column for column in extra if column.startswith(f"{name}/") and column.endswith("/reason"))
-    reasons = extra[logged[0]] if logged else [""] * size
-    if len(reasons) != size:
-        raise UserError(f"{name} logged {len(reasons)} reasons for {size} completions")
-    return rewards, [str(reason) for reason in reasons]
+
+    def logged(kind: str) -> list | None:
+        # A wrapper hands on what the reward it wraps logs, below its own name.
+        columns = sorted(column for column in extra if column.startswith(f"{name}/") and column.endswith(f"/{kind}"))
+        values = extra[columns[0]] if columns else None
+        if values is not None and len(values) != size:
+            raise UserError(f"{name} logged {len(values)} values of {columns[0]} for {size} completions")
+        return values
+
+    return rewards, [str(reason) for reason in logged("reason") or [""] * size], logged("extracted") or [None] * size
 
 
 def _number(name: str, row: int, reward) -> float | None:
@@ -375,9 +380,9 @@ def score(args) -> dict:
         unknown = [name for name in compared if name not in functions]
         if unknown:
             raise UserError(f"--compare {unknown[0]}: no such reward; choose from {', '.join(functions)}")
-        rewards, reasons = {}, {}
+        rewards, reasons, extracted = {}, {}, {}
         for name, reward in functions.items():
-            rewards[name], reasons[name] = call_reward(reward, name, arguments)
+            rewards[name], reasons[name], extracted[name] = call_reward(reward, name, arguments)
 
     compared_rows = {
         name: sum(None not in (label, value) for label, value in zip(labels, rewards[name])) for name in compared
@@ -404,6 +409,7 @@ def score(args) -> dict:
                 "columns": {name: row[name] for name in sorted(read_by_rewards) if name in row},
                 "rewards": {name: values[index] for name, values in rewards.items()},
                 "reasons": {name: values[index] for name, values in reasons.items()},
+                "extracted": {name: values[index] for name, values in extracted.items()},
                 "total": totals[index],
                 "label": {True: "pass", False: "fail", None: None}[labels[index]],
             }
@@ -479,7 +485,8 @@ def show(result: dict, limit: int, full: bool) -> None:
                         )
                     )  # the last message is the question
                     console.print(Text(f"prompt: {safe(prompt or '')}", style="dim"))
-                    for name, value in row["columns"].items():
+                    graded = {f"{name} graded": text for name, text in row["extracted"].items() if text is not None}
+                    for name, value in (row["columns"] | graded).items():
                         console.print(Text(f"{name}: {one_line(str(value), 2 * width)}", style="dim"))
                 console.print(Text(safe(text) if full else one_line(text, 2 * width)))
             return
@@ -568,8 +575,8 @@ def build_parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="rewards.py",
-        description="Reward functions for TRL's GRPOTrainer. Import them, try one before training (lint), or score sampled "
-        "completions with them (score).",
+        description="Reward functions for TRL's GRPOTrainer. Import them, try one before training (lint), or score "
+        "sampled completions with them (score).",
         epilog="examples:\n  rewards.py score completions.jsonl --reward format_reward\n"
         "  rewards.py lint prompts.jsonl --reward correctness_reward\n" + EXIT_CODES,
         formatter_class=raw,
@@ -609,8 +616,8 @@ def build_parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "lint",
         help="try a reward on rows of the dataset before training",
-        description="Try a reward the way TRL calls it, on rows of the dataset and on texts meant to break or to cheat it. "
-        "One line per check: what was seen, and how to mend it.",
+        description="Try a reward the way TRL calls it, on rows of the dataset and on texts meant to break or to cheat "
+        "it. One line per check: what was seen, and how to mend it.",
         epilog=LINT_EPILOG,
         formatter_class=raw,
     )
@@ -621,14 +628,17 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--max-row-s", type=float, default=1.0, metavar="S", help="seconds one row may cost (default 1)"
     )
+    command.add_argument("--full", action="store_true", help="also what was seen where a check passes")
     command.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     return parser
 
 
 def run(args) -> int:
     if args.command == "lint":
-        import lint_rewards
-
+        try:
+            import lint_rewards
+        except ImportError:
+            raise UserError("the lint command needs lint_rewards.py beside rewards.py; copy it") from None
         return lint_rewards.run(args)
     if (args.group_size is not None and args.group_size < 2) or args.rows < 0:
         raise UserError("--group-size must be at least 2 and --rows at least 0")
