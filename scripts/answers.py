@@ -126,6 +126,8 @@ def read_number(text: str) -> tuple[fractions.Fraction, str, bool] | None:
 
 @functools.lru_cache(maxsize=4096)  # the answers of a group are often the same
 def _number(text: str) -> tuple[fractions.Fraction, str, bool] | None:
+    if text.isascii() and text.isdigit():  # the usual answer, without the machinery
+        return fractions.Fraction(int(text)), "", False
     text = _plain(text)
     lead = _LEAD.match(text)
     found = _NUMBER.fullmatch(_trimmed(text[lead.end() :]) if lead else text)
@@ -152,6 +154,12 @@ def _number(text: str) -> tuple[fractions.Fraction, str, bool] | None:
     return value, currency or unit, part["percent"] is not None
 
 
+@functools.lru_cache
+def _tolerance(rel_tol: float) -> fractions.Fraction:
+    """From the text of the float: 1e-6 itself lies below a millionth, which 0.333333 is away from a third."""
+    return fractions.Fraction(str(rel_tol))
+
+
 def same_number(gold: tuple, answer: tuple, rel_tol: float | None) -> bool:
     """Equal values, where a percent sign in one of the two may be meant either way.
 
@@ -159,15 +167,13 @@ def same_number(gold: tuple, answer: tuple, rel_tol: float | None) -> bool:
         >>> same_number(read_number("28%"), read_number("0.28"), None)
         True
     """
-    # From the text of the float: 1e-6 itself lies below a millionth, which 0.333333 is away from a third.
-    tolerance = fractions.Fraction(str(1e-6 if rel_tol is None else rel_tol))
 
     def close(a: fractions.Fraction, b: fractions.Fraction) -> bool:
         if a == b:
             return True
         if rel_tol is None and a.denominator == b.denominator == 1:
             return False
-        return abs(a - b) <= tolerance * abs(a)
+        return abs(a - b) <= _tolerance(1e-6 if rel_tol is None else rel_tol) * abs(a)
 
     (a, _, a_percent), (b, _, b_percent) = gold, answer
     if close(a, b):

@@ -152,11 +152,17 @@ def _report(name: str, rewards: list, reasons: list, log_extra, log_metric, extr
         log_metric(f"{name}/abstained", rewards.count(None) / len(rewards))
 
 
-def _judge_rows(name: str, judge, completions, columns: dict, log_extra, log_metric) -> list[float | None]:
-    """The rewards of `judge(text, *row)`, which gives `(reward, reason, extracted)` for one completion."""
-    size = len(completions)
-    rows = zip(*(_column(name, column, values, size) for column, values in columns.items()))
-    verdicts = [judge(completion_text(completion), *row) for completion, row in zip(completions, rows)]
+def _judge_answers(
+    name: str, completions, answer, prefilled, read_gold, judge, log_extra, log_metric
+) -> list[float | None]:
+    """The rewards of `judge(text, gold, prefilled)`, which gives `(reward, reason, extracted)` for one completion. A
+    gold is read once for the completions of its group, which follow each other."""
+    size, verdicts, previous, gold_read = len(completions), [], name, None
+    golds, flags = _column(name, "answer", answer, size), _column(name, "prefilled", prefilled, size)
+    for completion, gold, flag in zip(completions, golds, flags):
+        if gold is not previous or not verdicts:
+            previous, gold_read = gold, read_gold(gold)
+        verdicts.append(judge(completion_text(completion), gold_read, flag))
     rewards = [verdict[0] for verdict in verdicts]
     if log_extra is not None or log_metric is not None:
         reasons, extracted = [verdict[1] for verdict in verdicts], [verdict[2] for verdict in verdicts]
@@ -447,6 +453,8 @@ def _inside(text: str, steps: tuple[str, ...]) -> str:
 
 def _normalize(text: str, steps: tuple[str, ...] = NORMALIZE) -> str:
     """One spelling for texts that read the same. Runs of white space are one blank in any case."""
+    if text.isalnum() and text.isascii():  # the usual answer has nothing to fold
+        return text.casefold() if "case" in steps else text
     if not text.isascii():
         text = _nfkc(text) if "nfkc" in steps else text
         text = text.translate(_DASHES) if "minus" in steps else text
@@ -458,13 +466,10 @@ def _normalize(text: str, steps: tuple[str, ...] = NORMALIZE) -> str:
     return text.casefold() if "case" in steps else text
 
 
-_normalize_once = functools.lru_cache(maxsize=4096)(_normalize)  # the answers of a group are often the same
-
-
 def _accepted_answers(gold, steps: tuple[str, ...] = NORMALIZE) -> list[str]:
     """Every spelling that counts as right; empty if the row has no usable gold."""
     if isinstance(gold, str):
-        gold = _normalize_once(gold, steps) if gold.strip() else ""
+        gold = _normalize(gold, steps)
         return [gold] if gold else []
     if gold is None:
         return []
@@ -488,22 +493,23 @@ def _whole_text(text: str, prefilled: bool = False) -> str:
     return _without_end_of_turn(visible_text(text, prefilled))
 
 
-def _judge_exact(text: str, gold, prefilled: bool, extract, steps, score: float) -> tuple:
-    accepted, predicted = _accepted_answers(gold, steps), extract(text, prefilled)
-    if not accepted:
-        return None, "missing_gold", predicted
-    if predicted is None:
-        return 0.0, "no_answer", None
-    predicted = (_normalize_once if len(predicted) < 256 else _normalize)(predicted, steps)
-    return (score, "correct", predicted) if predicted in accepted else (0.0, "wrong", predicted)
-
-
 def _exact_rewards(
     completions, answer, extract, normalize, score, name, prefilled=False, log_extra=None, log_metric=None, **kwargs
 ) -> list[float | None]:
-    judge = functools.partial(_judge_exact, extract=extract, steps=normalize, score=score)
-    columns = {"answer": answer, "prefilled": prefilled}
-    return _judge_rows(name, judge, completions, columns, log_extra, log_metric)
+    def judge(text: str, accepted: list[str], flag: bool) -> tuple:
+        predicted = extract(text, flag)
+        if not accepted:
+            return None, "missing_gold", predicted
+        if predicted is None:
+            return 0.0, "no_answer", None
+        if predicted not in accepted:
+            predicted = _normalize(predicted, normalize)
+        return (score, "correct", predicted) if predicted in accepted else (0.0, "wrong", predicted)
+
+    def read_gold(gold) -> list[str]:
+        return _accepted_answers(gold, normalize)
+
+    return _judge_answers(name, completions, answer, prefilled, read_gold, judge, log_extra, log_metric)
 
 
 def correctness_reward(
@@ -587,30 +593,32 @@ def _golds(gold) -> list[str]:
     return [_normalize(text.rpartition("####")[2]) for text in _accepted_answers(gold, steps=())]
 
 
-def _judge_number(text: str, gold, prefilled: bool, rel_tol, units) -> tuple:
-    answers, golds, predicted = _beside("answers"), _golds(gold), final_answer(text, prefilled)
-    readable = list(filter(None, map(answers.read_number, golds)))
-    if not readable:
-        return None, "unreadable_gold" if golds else "missing_gold", predicted
-    if predicted is None:
-        return 0.0, "no_answer", None
-    number = answers.read_number(_normalize_once(predicted)) if len(predicted) < 256 else None
-    if number is None:
-        return 0.0, "unreadable", predicted
-    equal = [accepted for accepted in readable if answers.same_number(accepted, number, rel_tol)]
-    if not equal:
-        return 0.0, "wrong", predicted
-    if units == "same" and not any("" in (accepted[1], number[1]) or accepted[1] == number[1] for accepted in equal):
-        return 0.0, "other_unit", predicted
-    return 1.0, "correct", predicted
-
-
 def _numeric_rewards(
     completions, answer, rel_tol, units, name, prefilled=False, log_extra=None, log_metric=None, **kwargs
 ) -> list[float | None]:
-    judge = functools.partial(_judge_number, rel_tol=rel_tol, units=units)
-    columns = {"answer": answer, "prefilled": prefilled}
-    return _judge_rows(name, judge, completions, columns, log_extra, log_metric)
+    answers = _beside("answers")
+
+    def read_gold(gold) -> tuple[list[str], list]:
+        texts = _golds(gold)
+        return texts, list(filter(None, map(answers.read_number, texts)))
+
+    def judge(text: str, gold: tuple, flag: bool) -> tuple:
+        predicted = final_answer(text, flag)
+        if not gold[1]:
+            return None, "unreadable_gold" if gold[0] else "missing_gold", predicted
+        if predicted is None:
+            return 0.0, "no_answer", None
+        number = answers.read_number(_normalize(predicted)) if len(predicted) < 256 else None
+        if number is None:
+            return 0.0, "unreadable", predicted
+        equal = [accepted for accepted in gold[1] if answers.same_number(accepted, number, rel_tol)]
+        if not equal:
+            return 0.0, "wrong", predicted
+        if units == "same" and not any("" in (one[1], number[1]) or one[1] == number[1] for one in equal):
+            return 0.0, "other_unit", predicted
+        return 1.0, "correct", predicted
+
+    return _judge_answers(name, completions, answer, prefilled, read_gold, judge, log_extra, log_metric)
 
 
 def numeric_reward(
@@ -771,33 +779,37 @@ def math_reward(
     return rewards
 
 
-def _gold_choices(gold, letters: str) -> set[str]:
-    for item in gold if isinstance(gold, (list, tuple)) else [gold]:
-        if isinstance(item, numbers.Number) and item == item:
-            raise TypeError(
-                f"choice_reward: a gold must be a letter, got {item!r}; counting from 0 or 1 is not guessed"
-            )
-    read = _beside("answers").choice_in
-    return {read(text, letters, is_block=True) for text in _accepted_answers(gold)} - {"", "?"}
-
-
 MAX_CHOICE = 2000  # characters; the choice of a longer text is looked for at its end
 
 
-def _judge_choice(text: str, gold, letters: str, prefilled: bool) -> tuple:
-    golds, answer = _gold_choices(gold, letters), final_answer(text, prefilled)
-    visible = _whole_text(text, prefilled) if answer is None else answer
-    # A block or box that was never closed is no answer, and a long text is no block.
-    has_open_block = answer is None and ("<answer>" in visible or _last_box(visible)[0] >= 0)
-    is_long = len(visible) > MAX_CHOICE
-    lines = visible[-MAX_CHOICE:].splitlines()[1 if is_long else 0 :]  # the cut may have left half a word
-    said = "" if has_open_block else "\n".join(map(_normalize, lines))
-    chosen = _beside("answers").choice_in(said, letters, answer is not None and not is_long)
-    if not golds:
-        return None, "unreadable_gold" if _accepted_answers(gold, steps=()) else "missing_gold", chosen or None
-    if chosen in ("", "?"):
-        return 0.0, "several_choices" if chosen else "no_choice", None
-    return (1.0, "correct", chosen) if chosen in golds else (0.0, "wrong", chosen)
+def _choice_rewards(
+    completions, answer, letters, name, prefilled=False, log_extra=None, log_metric=None, **kwargs
+) -> list[float | None]:
+    choice_in = _beside("answers").choice_in
+
+    def read_gold(gold) -> tuple[list[str], set[str]]:
+        for item in gold if isinstance(gold, (list, tuple)) else [gold]:
+            if isinstance(item, numbers.Number) and item == item:
+                raise TypeError(f"{name}: a gold must be a letter, got {item!r}; counting from 0 or 1 is not guessed")
+        texts = _accepted_answers(gold)
+        return texts, {choice_in(text, letters, is_block=True) for text in texts} - {"", "?"}
+
+    def judge(text: str, gold: tuple, flag: bool) -> tuple:
+        found = final_answer(text, flag)
+        visible = _whole_text(text, flag) if found is None else found
+        # A block or box that was never closed is no answer, and a long text is no block.
+        has_open_block = found is None and ("<answer>" in visible or _last_box(visible)[0] >= 0)
+        is_long = len(visible) > MAX_CHOICE
+        lines = visible[-MAX_CHOICE:].splitlines()[1 if is_long else 0 :]  # the cut may have left half a word
+        said = "" if has_open_block else "\n".join(map(_normalize, lines))
+        chosen = choice_in(said, letters, found is not None and not is_long)
+        if not gold[1]:
+            return None, "unreadable_gold" if gold[0] else "missing_gold", chosen or None
+        if chosen in ("", "?"):
+            return 0.0, "several_choices" if chosen else "no_choice", None
+        return (1.0, "correct", chosen) if chosen in gold[1] else (0.0, "wrong", chosen)
+
+    return _judge_answers(name, completions, answer, prefilled, read_gold, judge, log_extra, log_metric)
 
 
 def choice_reward(
@@ -813,7 +825,7 @@ def choice_reward(
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout.
         answer (`list[str]` or `str`): gold letter per completion, `B`, `(B)` or `B. text`, or a list of them.
-        letters (`str`): capital letters that name choices.
+        letters (`str`): capital letters that name choices, the same for all rows.
         prefilled (`bool` or `list[bool]`): as in `format_reward`.
 
     Returns:
@@ -822,15 +834,16 @@ def choice_reward(
 
     Raises:
         ImportError: answers.py is missing.
-        TypeError: a gold is a number: whether choices count from 0 or 1 is not guessed.
+        TypeError: a gold is a number (whether choices count from 0 or 1 is not guessed), or `letters` is no text.
         ValueError: `answer` has neither one value nor one per completion.
 
     Example:
         >>> choice_reward(["<answer>B: a dog</answer>", "So the answer is (B).", "<answer>B or C</answer>"], answer="B")
         [1.0, 1.0, 0.0]
     """
-    columns = {"answer": answer, "letters": letters, "prefilled": prefilled}
-    return _judge_rows("choice_reward", _judge_choice, completions, columns, log_extra, log_metric)
+    if not isinstance(letters, str) or not letters.isupper():
+        raise TypeError(f"choice_reward: letters must be one text of capital letters for all rows, got {letters!r:.80}")
+    return _choice_rewards(completions, answer, letters, "choice_reward", prefilled, log_extra, log_metric)
 
 
 # RFC 8259 lets a reader set these limits. Without the depth limit the verdict on a nesting bomb would depend on how
@@ -909,6 +922,11 @@ def _unfenced(text: str) -> str:
 
 def _json_of(text: str, prefilled: bool):
     """The JSON value a completion consists of, reasoning aside: bare, in a code fence, or in the `<answer>` block."""
+    if text[:1] in ("{", "[") and not prefilled:  # the usual output
+        try:
+            return parse_json(text)
+        except ValueError:
+            pass
     # The whole text comes first, because strings in it may hold tags.
     for part in (None if prefilled else text, visible_text(text, prefilled), extract_answer(text, prefilled)):
         if part is not None:
@@ -928,15 +946,15 @@ def _schema_rewards(
     checks, size = _beside("schema_checks"), len(completions)
     schemas, flags = _column(name, "output_schema", output_schema, size), _column(name, "prefilled", prefilled, size)
     rewards, reasons, costly = [None] * size, [""] * size, []
-    seen_id, schema_text = None, None
+    previous, schema_text, compiled, is_valid = object(), None, None, None
     for row, (completion, schema, flag) in enumerate(zip(completions, schemas, flags)):
         if schema is None:
             reasons[row] = "missing_schema"
             continue
-        if id(schema) != seen_id:  # a constant schema is serialised once, not once per row
-            schema_text = schema if isinstance(schema, str) else json.dumps(schema)
-            seen_id = id(schema)
-        compiled = checks.compiled(schema_text, formats)
+        if schema is not previous:  # a constant schema is serialised and looked up once, not once per row
+            previous, schema_text = schema, schema if isinstance(schema, str) else json.dumps(schema)
+            compiled = checks.compiled(schema_text, formats)
+            is_valid = None if compiled is None or compiled.fast is None or graded else compiled.fast.is_valid
         if compiled is None:
             reasons[row] = "broken_schema"
             continue
@@ -945,7 +963,9 @@ def _schema_rewards(
         except ValueError:
             rewards[row], reasons[row] = 0.0, "not_json"
             continue
-        if compiled.needs_budget(graded):
+        if is_valid is not None:
+            rewards[row] = 1.0 if is_valid(value) else 0.0
+        elif compiled.needs_budget(graded):
             costly.append((row, [schema_text, value, graded, formats]))
         else:
             rewards[row] = checks.score(schema_text, value, graded, formats)
@@ -1076,6 +1096,8 @@ def _predicted_calls(completion, prefilled: bool) -> list[tuple[str, dict]]:
             return _calls_of(entries)
     text = _without_end_of_turn(completion_text(completion))
     try:
+        if "<tool_call>" in text and text.lstrip()[:1] not in ("[", "{", "`"):
+            raise ValueError("its calls are in blocks")
         value = _json_of(text, prefilled)
     except ValueError:
         pass
