@@ -39,7 +39,7 @@ _RAISED = dict(zip("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079
 _RAISED_RUN = re.compile(f"(?<=[\\w)])[{''.join(_RAISED)}]+")
 _REPEATING = re.compile(r"(\d{0,20})\.(\d{0,20})\\(?:overline|bar)\s*\{?(\d{1,20})\}?")
 _LEAD = re.compile(
-    r"(?:(?:the|my)\s+)?(?:(?:final|correct)\s+)?answer(?:\s+is)?\s*[:=]?\s*|\\?[A-Za-z]\w{0,20}(?:\(\w{1,9}\))?\s*=\s*"
+    r"(?:(?:the|my)\s+)?(?:(?:final|correct)\s+)?answer(?:\s+is)?\s*[:=]?\s*|\\?[A-Za-z]\w{0,20}(?:\(\w{1,9}\))?\s*(?:=|\\approx\b|\u2248)\s*"
     r"|(?:=|~|\u2248|\\approx\b|about|approximately|approx\.?)\s*",
     re.IGNORECASE,
 )
@@ -67,8 +67,10 @@ _NO_UNIT = frozenset(
     millionth millionths dozen dozens gross score grand lakh lakhs crore crores bn mn factorial pi sqrt sin cos tan log
     negative nope unknown cannot determine determined undetermined ppm mille zero one two three four five six seven
     eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty
-    sixty seventy eighty ninety hundred thousand million billion trillion""".split()  # noqa: SIM905
+    sixty seventy eighty ninety hundred thousand million billion trillion approx guess unless remainder double triple
+    twice mil thou permil""".split()  # noqa: SIM905
 )
+_NO_WORD = re.compile(rf"{'|'.join(sorted(_NO_UNIT))}|\w*(?:ieths?|ionths?)")
 # Of one and two letters only these are units: 2x is no 2 of a unit x, and 3xy none of a unit xy.
 _SHORT_UNITS = frozenset(
     """m s h g l L V W A K J N C F \u03a9 cm mm km dm nm kg mg lb oz ft in yd mi hr ml mL cL dL kW MW mW kJ kV kN Hz Pa
@@ -103,7 +105,7 @@ def _unit(text: str | None) -> str | None:
         parts = []
         for part in re.split(r"[/-]", word):
             found = _UNIT_PART.fullmatch(part)
-            if not found or found[1].lower() in _NO_UNIT or (found[3] and found[1] not in _LENGTHS):
+            if not found or _NO_WORD.fullmatch(found[1].lower()) or (found[3] and found[1] not in _LENGTHS):
                 return None
             if len(found[1]) <= (3 if is_glued else 2) and found[1] not in _SHORT_UNITS:
                 return None
@@ -308,7 +310,10 @@ def _choice_tokens(text: str, letters: str) -> list[_Token]:
         between = text[previous.start + 1 : start] if previous and previous.is_negated else ""
         is_listed = _JOINT.fullmatch(between) and re.search(r"\b(?:or|nor|and)\b|[/&]", between)  # not A or B
         negated_after = _NEGATED_AFTER_LABEL if kind == "label" else _NEGATED_AFTER
-        is_negated = bool(_NEGATED_BEFORE.search(line) or negated_after.match(after) or (is_listed and kind != "cue"))
+        is_asked = kind == "cue" and after.lstrip(")*\"'` ").startswith("?")  # "The answer is B? No."
+        is_negated = bool(
+            _NEGATED_BEFORE.search(line) or negated_after.match(after) or is_asked or (is_listed and kind != "cue")
+        )
         found.append(_Token(letter.upper(), kind, is_negated, start))
     return found
 
@@ -416,6 +421,11 @@ _NOT_READ = re.compile(r"[A-Za-z]'|\\[lc]?dots|\.\.\.")  # math-verify leaves ou
 _RELATIONS = re.compile(r"\\(?:approx|equiv|neq?|p?mod|bmod|sim)\b")
 _ASSIGNMENT = re.compile(r"\\?([A-Za-z]\w*)\s*=\s*([^=,;]+?)\s*(?=,|;|$)")
 _ASSIGNMENTS = re.compile(r"(?:\\?[A-Za-z]\w*\s*=\s*[^=,;]+[,;]\s*)+\\?[A-Za-z]\w*\s*=\s*[^=,;]+")
+_SIGN = r"<=?|>=?|\\[lg](?:eq?(?:slant)?|t)\b"
+_INEQUALITY = re.compile(
+    rf"(?:([^<>\\]+|-?\\infty)\s*({_SIGN}))?\s*([A-Za-z])\s*(?:({_SIGN})\s*([^<>\\]+|\\infty|\\frac.+))?"
+)
+_INTERVAL = re.compile(r"[(\[][^,()\[\]]+,[^,()\[\]]+[)\]]")
 _NAME = re.compile(r"\\?([A-Za-z]\w{0,20})\s*=")
 _WORD_GOLD = re.compile(r"[^\W\d_]{2,}|no\s+(?:real\s+)?solutions?", re.IGNORECASE)
 _NO_GOLD = frozenset(["none", "nan", "null", "unknown", "na", "todo", "figure", "image"])
@@ -424,6 +434,8 @@ _NO_GOLD = frozenset(["none", "nan", "null", "unknown", "na", "todo", "figure", 
 def _without_unit(text: str) -> str | None:
     """The text without the unit at its end; None if what stands there is more of a sentence than a unit."""
     tex = _TEXT_AT_END.search(text)
+    if tex and len(tex[1]) == 1 and tex[1] not in _SHORT_UNITS:  # \\mathrm{i}
+        return text
     if tex:
         return text[: tex.start()] if _unit(tex[1]) is not None else None
     words = _WORDS_AT_END.search(text)
@@ -441,15 +453,35 @@ def expression(text: str) -> str | None:
     """
     if not 0 < len(text) <= MAX_EXPRESSION or _NOT_READ.search(text):
         return None
+    text = _RAISED_RUN.sub(lambda match: "^{" + "".join(map(_RAISED.get, match[0])) + "}", text)
     lead = _LEAD.match(text)
     text = _without_unit(_trimmed(text[lead.end() :]) if lead and "=" not in lead[0] else text)
     if not text:
         return None
-    text = _RAISED_RUN.sub(lambda match: "^{" + "".join(map(_RAISED.get, match[0])) + "}", text)
     text = _REPEATING.sub(_as_fraction, text)
     for pattern, tex in _TEX_FOR:
         text = pattern.sub(tex, text)
     return None if _WORDS.search(_MATH_WORDS.sub(" ", _TEX_WORD.sub(" ", text))) else text
+
+
+def _as_interval(text: str) -> str | None:
+    """x > 5 as (5, \\infty), -2 \\le x < 7 as [-2, 7)."""
+    found = _INEQUALITY.fullmatch(text)
+    if not found or not (found[2] or found[4]):
+        return None
+    low, first, _, second, high = (part and part.strip() for part in found.groups())
+    if low is None or high is None:  # one side only: is the name left or right of the sign?
+        sign, bound = (second, high) if low is None else (first, low)
+        is_lower = (">" in sign or "g" in sign) == (low is None)
+        bracket = "e" in sign or "=" in sign or sign in ("\\geqslant", "\\leqslant")
+        if is_lower:
+            return f"{'[' if bracket else '('}{bound}, \\infty)"
+        return f"(-\\infty, {bound}{']' if bracket else ')'}"
+    if ">" in first + second or "g" in first + second:
+        return None
+    return (
+        f"{'[' if 'e' in first or '=' in first else '('}{low}, {high}{']' if 'e' in second or '=' in second else ')'}"
+    )
 
 
 def comparable(gold: str, predicted: str) -> tuple[str | None, str | None]:
@@ -462,6 +494,8 @@ def comparable(gold: str, predicted: str) -> tuple[str | None, str | None]:
     one, other = expression(gold), expression(predicted)
     if other and _ASSIGNMENTS.fullmatch(one or ""):  # math-verify forgets which name has which value
         values = dict(_ASSIGNMENT.findall(one))
+        if len(values) < len(_ASSIGNMENT.findall(one)):  # x=1, x=2: two values of one name
+            return one, other
         names, said = list(values), dict(_ASSIGNMENT.findall(other)) if _ASSIGNMENTS.fullmatch(other) else None
         if said is None:
             other = f"({other.strip('() ')})"
@@ -469,6 +503,8 @@ def comparable(gold: str, predicted: str) -> tuple[str | None, str | None]:
             names = sorted(values)
             other = f"({', '.join(said[name] for name in names)})" if set(said) == set(values) else None
         one = f"({', '.join(values[name] for name in names)})"
+    if one and other and _INTERVAL.fullmatch(one):
+        other = _as_interval(other) or other
     if other and set(_RELATIONS.findall(other)) - set(_RELATIONS.findall(one or "")):
         other = None  # 6 \\approx 7 is no answer of 6
     return one, other
@@ -495,8 +531,8 @@ def settled(gold: str, predicted: str) -> str | None:
     name, other_name = _NAME.match(gold), _NAME.match(predicted)
     if name and other_name and name[1] != other_name[1] and "," not in gold + predicted:
         return "unequal"
-    is_set, is_point = (r"\\{" in (gold[:2], predicted[:2])), {gold[:1], predicted[:1]} & {"(", "["}
-    if is_set and is_point:  # a point or an interval is no set
+    starts = {gold[:1], predicted[:1]}
+    if "\\{" in (gold[:2], predicted[:2]) and starts & {"(", "["}:  # a point or an interval is no set
         return "unequal"
     answer = read_number(predicted)
     if number and answer and {number[1], answer[1]} <= {"", *_CURRENCY.values()}:  # other letters may be variables

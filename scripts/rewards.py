@@ -755,13 +755,15 @@ def math_reward(
         [1.0, 0.0, 0.0]
     """
     name, size = "math_reward", len(completions)
-    if not isinstance(budget_s, numbers.Real) or not 0 < budget_s < 1e6:
+    if isinstance(budget_s, bool) or not isinstance(budget_s, numbers.Real) or not 0 < budget_s < 1e6:
         raise TypeError(f"{name}: budget_s must be one number of seconds above 0 for all rows, got {budget_s!r:.80}")
     budget_s = float(budget_s)
     flags = _column(name, "prefilled", prefilled, size)
     golds = [[_gold_expression(text) for text in _golds(gold)] for gold in _column(name, "answer", answer, size)]
     found = [final_answer(completion_text(text), flag) for text, flag in zip(completions, flags)]
     predicted = [text if text is None else _normalize(text) for text in found]
+    pairs = [(text, text and _LETTER_AND_VALUE.fullmatch(text)) for text in predicted]
+    predicted = [_normalize(pair[2]) if pair else text for text, pair in pairs]
     answers, expression = _beside("answers"), _beside("answers").expression
 
     # A gold that needs no algebra is readable as it stands; of the others math-verify says it.
@@ -1071,7 +1073,7 @@ def make_schema_reward(graded=False, formats=False, name=None):
 
 # Attempts in a notation that is not read here.
 _OTHER_CALL = re.compile(
-    r"<\|python_tag\|>|\[TOOL_CALLS\]|<function\b|<function_calls?>|<[|\uff5c]tool"
+    r"<\|python_tag\|>|\[TOOL_CALLS\]|<function\b|<function_calls?>|<tool_call|<[|\uff5c]tool"
     r"|\"(?:arguments|parameters|tool_calls|action_input)\"\s*:"
 )
 _CALL_KEYS = frozenset(["name", "type", "id", "function", "arguments", "parameters", "args"])
@@ -1111,7 +1113,10 @@ def _tagged_calls(text: str) -> list[tuple[str, dict]]:
             _, end = _STRICT_JSON.raw_decode(text, start)
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        calls += _calls_of(parse_json(text[start:end]))
+        in_block = _calls_of(parse_json(text[start:end]))
+        if not in_block:
+            raise ValueError("a block without a call")
+        calls += in_block
         closing = text.find("</tool_call>", end)
         if closing < 0 or text[end:closing].strip():
             raise ValueError("a call was not closed")
@@ -1472,7 +1477,7 @@ def test_execution_reward(
         return [0.0] * size
     if isinstance(sandbox_cmd, str) or not all(isinstance(word, str) for word in sandbox_cmd):
         raise TypeError(f"{name}: sandbox_cmd must be one list of strings for all rows, got {sandbox_cmd!r:.80}")
-    if not isinstance(timeout_s, numbers.Real) or not timeout_s > 0:
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, numbers.Real) or not timeout_s > 0:
         raise TypeError(f"{name}: timeout_s must be one number above 0 for all rows, got {timeout_s!r:.80}")
 
     def judge(completion, row_tests) -> str:

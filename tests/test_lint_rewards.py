@@ -429,10 +429,64 @@ def lint(tmp_path):
     return run
 
 
+def inverted(completions, answer, **kwargs):
+    return [1.0 if value == 0.0 else 0.0 for value in judged(completions, answer)]
+
+
+def pays_length(completions, answer, **kwargs):
+    texts = map(rewards.completion_text, completions)
+    return [value + min(len(text), 5000) / 2000 for value, text in zip(judged(completions, answer), texts)]
+
+
+def last_number(completions, answer, **kwargs):
+    found = [
+        rewards.re.findall(r"\d+", rewards.final_answer(rewards.completion_text(text)) or "") for text in completions
+    ]
+    return [float(numbers[-1:] == [gold]) for numbers, gold in zip(found, answer, strict=True)]
+
+
+def a_part(completions, answer, **kwargs):
+    found = [rewards.final_answer(rewards.completion_text(text)) for text in completions]
+    return [
+        float(bool(text and text.strip()) and gold.startswith(text.strip()))
+        for text, gold in zip(found, answer, strict=True)
+    ]
+
+
+def no_sign(completions, answer, **kwargs):
+    texts = [rewards.completion_text(text).replace("-", "") for text in completions]
+    return judged(texts, answer)
+
+
+@pytest.mark.parametrize(
+    ("reward", "severity", "said"),
+    [
+        (inverted, "dead", "it pays the opposite"), (pays_length, "waste", "is paid more than the right one"), (last_number, "dead", "'another or gold'"),
+        (a_part, "dead", "'the gold cut short'"), (no_sign, "dead", "'the gold negated'"),
+    ],
+)  # fmt: skip
+def test_a_reward_that_teaches_something_else_is_told(reward, severity, said):
+    findings = {finding["check"]: finding for finding in lint_rewards.lint(reward, ROWS)}
+    found = findings["discriminates"]
+    assert (found["verdict"], found["severity"]) == ("fail", severity) and said in found["evidence"] and found["fix"]
+
+
+def test_the_command_refuses_what_would_change_nothing(lint):
+    assert (
+        "--param graded: no reward takes it"
+        in lint("--reward", "correctness_reward", "--param", "graded=true", expect=2).stderr
+    )
+    rows = [{**row, "prompt": 5} for row in ROWS]
+    assert (
+        "a prompt must be text or a list of chat messages"
+        in lint("--reward", "correctness_reward", rows=rows, expect=2).stderr
+    )
+
+
 def test_the_command_shows_a_table_and_json(lint):
     shown = lint("--reward", "correctness_reward", "--reward", "format_reward")
     assert all(check in shown.stdout for check in lint_rewards.CHECKS) and "correctness_reward" in shown.stdout
-    assert shown.stderr == ""
+    assert all(line.startswith("note: trying ") for line in shown.stderr.splitlines())
     result = lint("--reward", "correctness_reward", "--rows", "3", "--json")
     assert result["schema_version"] == 1 and list(result["rewards"]) == ["correctness_reward"]
     findings = {finding["check"]: finding for finding in result["rewards"]["correctness_reward"]}

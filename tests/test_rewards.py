@@ -418,6 +418,8 @@ def test_where_the_json_may_stand(text, reward):
         ("1250", "1,250", 1.0, "correct"), (1250, "$1,250.00", 1.0, "correct"), (0.5, "1/2", 1.0, "correct"), (0.5, "\\frac{1}{2}", 1.0, "correct"),
         (0.28, "28%", 1.0, "correct"), ("28%", "28", 1.0, "correct"), ("28%", "0.28", 1.0, "correct"), ("28%", "29%", 0.0, "wrong"),
         ("28%", "2800%", 0.0, "wrong"), ("5 km", "5 m", 0.0, "other_unit"), ("5 km", "5", 1.0, "correct"), ("5", "5 km", 1.0, "correct"),
+        ("5 cm", "5 centimeters", 1.0, "correct"), ("5 hours", "5 hrs", 1.0, "correct"), ("6 m^2", "6 square meters", 1.0, "correct"), ("100 \u00b0C", "100^\\circ\\text{C}", 1.0, "correct"), ("20 apples", "20%", 0.0, "wrong"),
+        ("5", "5 pi", 0.0, "unreadable"), ("5", "5xy", 0.0, "unreadable"), ("12", "12-inch", 1.0, "correct"), ("24", "$24/hour", 1.0, "correct"), ("7", "7\u200b", 1.0, "correct"), ("14000", "$\\$14,\\!000$", 1.0, "correct"),
         ("5 dollars", "$5", 1.0, "correct"), ("5 mW", "5 MW", 0.0, "other_unit"), ("5 Apples", "5 apple", 1.0, "correct"),
         (100000, "1e5", 1.0, "correct"), (100000, "10^5", 1.0, "correct"), ("1.5 million", "1500000", 1.0, "correct"),
         (1 / 3, "0.3333333", 1.0, "correct"), (1 / 3, "0.333", 0.0, "wrong"), (1000000, "1000001", 0.0, "wrong"), (-5, "\u22125", 1.0, "correct"),
@@ -465,6 +467,11 @@ def test_a_number_as_truth_value_is_the_users_error():
         ("<answer>The answer is B", "B", 0.0, "no_choice"), ("It could be B", "B", 0.0, "no_choice"), ("", "B", 0.0, "no_choice"),
         ("<answer>K</answer>", "K", None, "unreadable_gold"), ("<answer>B</answer>", "the dog", None, "unreadable_gold"), ("<answer>B</answer>", None, None, "missing_gold"),
         ("<answer>B</answer>", ["A", "B"], 1.0, "correct"),
+        ("Options:\nA) Berlin\nB) Paris\nC) Rome", "A", 0.0, "no_choice"), ("Choices: A) Berlin B) Paris", "A", 0.0, "no_choice"), ("Let's go through each option:\n\nA) Berlin is in Germany.\nB) Pa", "A", 0.0, "no_choice"),
+        ("A. Wrong.\nB. Correct.\nC. Wrong.\n\nAnswer: B", "B", 1.0, "correct"), ("C is incorrect.\nAnswer: B) Paris", "B", 1.0, "correct"), ("B. Paris\n\nExplanation: it is the capital, and C is wrong.", "B", 1.0, "correct"),
+        ("Answer: B) I and II only", "B", 1.0, "correct"), ("<answer>B: E = mc^2</answer>", "B", 1.0, "correct"), ("<answer>(B) A is greater</answer>", "B", 1.0, "correct"), ("The answer is A dog", "A", 0.0, "no_choice"),
+        ("<answer>Vitamin C</answer>", "C", 0.0, "no_choice"), ("The answer is A. Alternatively B could also be right.", "A", 0.0, "several_choices"), ("B is correct.", "B", 1.0, "correct"), ("\u7b54\u6848\u662fB", "B", 1.0, "correct"),
+        ("The answer is B? No.", "B", 0.0, "no_choice"),
     ],
 )  # fmt: skip
 def test_choices(text, gold, reward, reason, logged):
@@ -488,6 +495,12 @@ def test_a_choice_given_as_a_number_is_not_guessed():
         ("\\frac{", "x", None, "unreadable_gold"), ("x+1", "\\frac{", 0.0, "unreadable"), ("x+1", "it is x+1", 0.0, "unreadable"), ("x+1", "", 0.0, "unreadable"),
         ("Adding gives $x+1$, so \\boxed{x+1}.", "x+1", 1.0, "correct"), ("3*6=18\n#### 18", "18", 1.0, "correct"), (None, "x", None, "missing_gold"),
         ("x^2", "9^{9^{9^{9}}}", 0.0, "over_budget"), ("9^{9^{9^{9}}}", "5", None, "unreadable_gold"), ("9^{9^{9^{9}}}", "x", 0.0, "wrong"), ("x+1", "x" * 5000, 0.0, "unreadable"), ("2m", "2", 0.0, "wrong"), ("2x", "2", 0.0, "wrong"), ("2", "2x", 0.0, "wrong"),
+        ("(5,\\infty)", "x > 5", 1.0, "correct"), ("(5,\\infty)", "x \\ge 5", 0.0, "wrong"), ("[-2,7]", "-2 \\le x \\le 7", 1.0, "correct"),
+        ("(1,2)", "\\{1,2\\}", 0.0, "wrong"), ("x=1, x=-2", "-2, 1", 1.0, "correct"), ("a=1, b=2", "b=2, a=1", 1.0, "correct"), ("a=1, b=2", "2, 1", 0.0, "wrong"), ("x=5", "y=5", 0.0, "wrong"),
+        ("24", "24_7", 0.0, "wrong"), ("101_2", "101_{2}", 1.0, "correct"), ("101_2", "101_3", 0.0, "wrong"), ("No", "on", 0.0, "wrong"), ("Monday", "monday", 1.0, "correct"), ("6", "6 \\approx 7", 0.0, "unreadable"),
+        ("6", "6\\text{ sevenths}", 0.0, "unreadable"), ("f'(x)", "f(x)", None, "unreadable_gold"), ("1/0", "5", None, "unreadable_gold"), ("10,\\!000", "10\\,000", 1.0, "correct"),
+        ("\\textbf{(B)}\\ 39", "39", 1.0, "correct"), ("\\textbf{(B)}\\ 39", "B", 1.0, "correct"), ("\\textbf{(B)}\\ 39", "\\textbf{(B)}\\ 39", 1.0, "correct"), ("\\textbf{(B)}\\ 39", "C", 0.0, "wrong"),
+        ("6-5i", "6 - 5\\mathrm{i}", 1.0, "correct"), ("72 \\text{ cm}^2", "72 cm\u00b2", 1.0, "correct"), ("8\\pi", "8pi", 1.0, "correct"), ("\\begin{pmatrix}1\\\\2\\end{pmatrix}", "\\begin{pmatrix}1\\\\[4pt]2\\end{pmatrix}", 1.0, "correct"),
         ("60^\\circ", "60\u00b0", 1.0, "correct"), ("12", "12 apples", 1.0, "correct"), ("\\sqrt{x^2}", "x", 0.0, "wrong"),
     ],
 )  # fmt: skip
@@ -546,6 +559,9 @@ def as_text(*calls):
         (as_text({"name": "add", "arguments": {"a": True, "b": 2}}), [ADD], 0.0, "wrong_arguments"), (as_text({"name": "add", "arguments": {"a": 1}}), [ADD], 0.0, "wrong_arguments"),
         (as_text({"name": "add", "arguments": {"a": 1, "b": 2, "c": 3}}), [ADD], 0.0, "wrong_arguments"), ("<tool_call>{</tool_call>", [ADD], 0.0, "malformed"), ("<tool_call>{", [], 0.0, "malformed"),
         (as_text(ADD) + "<tool_call>", [ADD], 0.0, "malformed"), (as_message({"name": "add", "arguments": "{"}), [ADD], 0.0, "malformed"), (as_message({"arguments": {}}), [ADD], 0.0, "malformed"),
+        ("{}", [], 0.0, "malformed"), ("[]", [], 0.0, "malformed"), (".", [], 0.0, "no_answer"), ("", [], 0.0, "no_answer"), ('{"tool_calls": []}', [], 0.0, "malformed"), ("<tool_call>[]</tool_call>", [], 0.0, "malformed"),
+        ('Here: {"name": "add", "arguments": {}}', [], 0.0, "malformed"), ('{"name": "now"}', [{"name": "now", "arguments": {}}], 1.0, "correct"), (as_text(ADD) + '<|python_tag|>{"name": "rm"}', [ADD], 0.0, "malformed"),
+        (as_text({"name": "add", "arguments": {}, "parameters": {"a": 1}}), [ADD], 0.0, "malformed"), (as_text(ADD), [{"name": "add", "input": {"a": 1}}], None, "broken_gold"),
         (f"<think>{as_text(ADD)}</think>3", [ADD], 0.0, "no_call"), ('{"answer": 3}', [], 1.0, "correct"), (as_text(ADD), None, None, "missing_gold"), (as_text(ADD), "", None, "missing_gold"),
         (as_text(ADD), "{", None, "broken_gold"), (as_text(ADD), [{"arguments": {}}], None, "broken_gold"), (as_text(ADD), [7], None, "broken_gold"),
     ],
@@ -563,6 +579,8 @@ def test_lenient_arguments_and_calls_in_order():
     assert rewards.tool_call_reward([said], tool_calls=[[ADD, GET]]) == [0.0]
     assert lenient(completions=[said], tool_calls=[[GET, ADD]]) == [1.0]
     assert lenient(completions=[as_text({"name": "add", "arguments": {"a": 1, "b": "3"}})], tool_calls=[[ADD]]) == [0.0]
+    codes = [{"name": "find", "arguments": {"zip": text}} for text in ("01234", "1234")]
+    assert lenient(completions=[as_text(codes[1])], tool_calls=[[codes[0]]]) == [0.0]
     assert ordered(completions=[as_text(ADD, GET)] * 2, tool_calls=[[ADD, GET], [GET, ADD]]) == [1.0, 0.0]
     with pytest.raises(ValueError, match="arguments"):
         rewards.make_tool_call_reward("loose")
@@ -894,6 +912,34 @@ def test_what_cannot_be_combined():
             rewards.combine(rewards.format_reward, weights=weights)
     with pytest.raises(ValueError, match="listed gave 1 rewards for 2 completions"):
         rewards.combine(base([1.0]))(completions=["a", "b"])
+    with pytest.raises(ValueError, match="not finite"):
+        rewards.combine(base([math.inf]))(completions=["a"])
+
+
+def test_a_wrapped_reward_may_take_anything():
+    def anything(*args, **kwargs):
+        return [1.0] * len(kwargs["completions"])
+
+    inspect.signature(rewards.with_length_penalty(anything)).bind(completions=["a"], prompts=["p"])
+
+
+def test_a_module_of_that_name_that_is_not_ours_is_refused(tmp_path):
+    (tmp_path / "answers.py").write_text("read_number = None\n")
+    code = "import sys; sys.path.append(sys.argv[1]); import rewards; rewards.numeric_reward(['<answer>7</answer>'], answer=7)"
+    command = [sys.executable, "-c", code, str(ROOT / "scripts")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert "is imported in place of" in done.stderr and "rename yours" in done.stderr
+
+
+def test_imported_by_its_path_it_finds_what_lies_beside_it(tmp_path):
+    code = (
+        "import importlib.util as u, sys\n"
+        "s = u.spec_from_file_location('mine', sys.argv[1]); m = u.module_from_spec(s); s.loader.exec_module(m)\n"
+        "print(m.numeric_reward(['<answer>7</answer>'], answer=7))"
+    )
+    command = [sys.executable, "-c", code, str(ROOT / "scripts" / "rewards.py")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert done.stdout == "[1.0]\n", done.stderr
 
 
 def test_instances_of_one_factory_share_no_name():

@@ -46,6 +46,7 @@ SCHEMAS = [
     {"type": "object", "properties": {"a": {"type": "integer"}, "b": None}, "required": None},
 ]  # fmt: skip
 BROKEN = [
+    {"name": "person", "strict": True, "schema": {"type": "object"}}, {"age": {"type": "integer"}},
     {"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"$dynamicRef": "#"},
     {"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveRef": "#"}, {"not": {"$ref": "#"}}, {"dependentSchemas": {"a": {"$ref": "#"}}},
     {"$ref": "http://127.0.0.1:9/x"}, {"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}}, {"$ref": "#/$defs/none"},

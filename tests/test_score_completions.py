@@ -336,6 +336,54 @@ def test_the_example_holds_what_the_readme_says():
     assert result["disagreements"], "an example without a disagreement teaches nothing"
 
 
+def test_the_reason_of_a_wrapper_is_its_own_and_those_of_its_parts(score, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        f"import sys; sys.path.insert(0, {str(ROOT / 'scripts')!r})\nimport rewards as r\n"
+        "strict = r.combine(r.correctness_reward, gate=r.format_reward, name='strict')\n"
+        "short = r.with_length_penalty(r.correctness_reward, name='short')\n",
+        encoding="utf-8",
+    )
+    result = score("--reward", "mine.strict", "--reward", "mine.short", "--json")
+    assert result["rows"][0]["reasons"] == {"strict": "open (correct, ok)", "short": "correct"}
+    assert result["rows"][1]["reasons"]["strict"].startswith(("gated (", "open ("))
+    assert result["rows"][0]["extracted"] == {"strict": "7", "short": "7"}
+
+
+def test_a_parameter_that_no_reward_takes_is_refused(score):
+    done = score("--reward", "schema_reward", "--param", "formats=true", "--param=output_schema={}", expect=2)
+    assert "--param formats: no reward takes it" in done.stderr and "make_schema_reward(formats=True)" in done.stderr
+
+
+@pytest.mark.parametrize("reward", ["builtins.max", "sys.exit"])
+def test_what_is_no_reward_gets_one_line(score, reward):
+    assert "error: " in score("--reward", reward, expect=2).stderr
+
+
+def test_more_input_that_is_refused(score):
+    assert "a prompt must be text" in score(*EXACT, rows=[{**ROWS[0], "prompt": 5}], expect=2).stderr
+    assert "--pass-above" in score(*EXACT, "--pass-above", "nan", expect=2).stderr
+
+
+def test_full_shows_every_turn_with_its_calls(score):
+    call = {"type": "function", "function": {"name": "add", "arguments": {"a": 3, "b": 4}}}
+    turns = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "name": "add", "content": "7"},
+        {"role": "assistant", "content": "<answer>7</answer>"},
+    ]
+    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "3 + 4"}]
+    shown = score(*EXACT, "--full", rows=[{"prompt": prompt, "completion": turns, "answer": 7}]).stdout
+    for line in (
+        "system: Be brief.",
+        "user: 3 + 4",
+        'assistant calls add({"a": 3, "b": 4})',
+        "tool: 7",
+        "assistant: <answer>7</answer>",
+    ):
+        assert line in shown
+    assert "correctness_reward graded: 7" in shown
+
+
 def readme_block(first_line: str) -> list[str]:
     """The lines of the README's text block that begins with `first_line`."""
     blocks = (ROOT / "README.md").read_text(encoding="utf-8").split("```text\n")[1:]
