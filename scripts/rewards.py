@@ -197,20 +197,20 @@ def _name_with(base: str, **settings) -> str:
 def _beside(module: str):
     """A script beside this one, whether this one is imported as `rewards`, as `scripts.rewards` or by its path."""
     package = __name__.rpartition(".")[0]
-    name, here = f"{package}.{module}" if package else module, os.path.dirname(os.path.abspath(__file__))
+    name = f"{package}.{module}" if package else module
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{module}.py")
     try:
         found = importlib.import_module(name)
     except ImportError as error:
         if error.name != name:
             raise ImportError(f"{error}; pip install {error.name}") from error
-        path = os.path.join(here, f"{module}.py")
         if not os.path.exists(path):
             raise ImportError(f"{error}; copy {module}.py beside rewards.py") from error
         specification = importlib.util.spec_from_file_location(name, path)
         found = sys.modules[name] = importlib.util.module_from_spec(specification)
         specification.loader.exec_module(found)
-    if not os.path.samefile(os.path.dirname(os.path.abspath(found.__file__)), here):
-        raise ImportError(f"{found.__file__} is imported in place of {os.path.join(here, module)}.py; rename yours")
+    if os.path.exists(path) and not os.path.samefile(found.__file__, path):
+        raise ImportError(f"{found.__file__} is imported in place of {path}; rename yours")
     return found
 
 

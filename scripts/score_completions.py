@@ -52,7 +52,8 @@ input:
 what is tried:
   the call TRL makes and the one AsyncGRPO makes, pickling, text and chat messages, hostile texts, missing golds, order
   and batch size, what it logs, speed, and whether a right completion is paid more than a wrong, hedged or cut-off one.
-  Each reward is called some hundred times, in a process that is killed when it hangs.
+  Each reward is called some hundred times (a judge too: --rows 5), in a process that is killed when it hangs; one that
+  always hangs takes minutes.
 
 example:
   rewards.py lint --reward format_reward --reward my_rewards.concise prompts.jsonl

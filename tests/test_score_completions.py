@@ -408,14 +408,14 @@ def test_the_readme_quotes_real_output():
 
 def test_the_readmes_copier_gets_what_it_shows(tmp_path):
     """The block's files are written, its command is run, and its output is the block's, to the line."""
-    lines, outputs, command = readme_block("$ cp scripts/rewards.py"), {}, None
+    lines, outputs, command = readme_block("$ cp scripts/*.py"), {}, None
     for line in lines:
         if line.startswith("$ "):
             command = line[2:]
             outputs[command] = []
         else:
             outputs[command].append(line)
-    for name in ("rewards.py", "score_completions.py"):
+    for name in (script.name for script in (ROOT / "scripts").glob("*.py")):
         (tmp_path / name).write_bytes((ROOT / "scripts" / name).read_bytes())
     for command, output in outputs.items():
         if command.startswith("cat "):

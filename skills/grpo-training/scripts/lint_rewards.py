@@ -64,6 +64,7 @@ TEMPLATES = {
     "The answer is gold.": "The answer is GOLD.",
     "the bare gold": "GOLD",
 }
+LONG = "right, then 50k characters"
 # Wrong texts that no reward may pay like a right one, each with its remedy; what is not listed here is only reported.
 REMEDIES = {
     "another row's gold": "compare with the row's own gold",
@@ -71,7 +72,11 @@ REMEDIES = {
     "empty blocks": "refuse a block without content",
     "gold or another": "read the whole answer and refuse one that names several",
     "gold, then another": "take the last answer, because a draft that was taken back must not be paid",
+    "another or gold": "read the whole answer and refuse one that names several",
     "every gold": "compare the whole answer; do not look for the gold inside it",
+    "the gold cut short": "compare the whole answer; a part of the gold is another answer",
+    "the gold negated": "do not drop the sign",
+    LONG: "do not pay for length: the policy would learn to go on and on",
     "cut before the gold": "an answer that was never finished is none",
     "gold in the reasoning only": "take the reasoning out before looking for the answer (rewards.visible_text)",
     "the prompt repeated": "look for the answer in a marked place only",
@@ -237,6 +242,13 @@ def _unlike(gold: str) -> str:
     if digit:
         return f"{gold[: digit.start()]}{(int(digit[0]) + 1) % 10}{gold[digit.end() :]}"
     return {"A": "B", "B": "C", "yes": "no", "True": "False"}.get(gold, f"un{gold}")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _same(a: float | None, b: float | None) -> bool:
@@ -484,7 +496,9 @@ class _Lint:
         reply = self.ask(self.rows, self.shaped(texts), extra_s=START_S)
         if reply.get("hung"):
             self.tell("arguments", "not_measured", f"the first call {reply['error']}", "see speed")
-            self.tell("speed", "fail", f"{len(texts)} completions: {reply['error']}", "bound what it does", "dead")
+            fix = "bound what it does: a regular expression may backtrack, and a loop may not end"
+            fix = fix if "did not come back" in reply["error"] else "find out what ends the process"
+            self.tell("speed", "fail", f"{len(texts)} completions: {reply['error']}", fix, "dead")
             return False
         if "error" in reply and "values" in self.ask(self.rows, self.shaped(texts, not self.chat)):
             self.chat, reply = not self.chat, {}  # `shapes` tells it
@@ -559,7 +573,7 @@ class _Lint:
         texts = {
             "nothing": "",
             "right in the reasoning": f"<{tag}>\n{visible}\n</{tag}>",
-            "right, then 50k characters": right + "\nas I said" * 5000,
+            LONG: right + "\nas I said" * 5000,
             "half of it": right[: len(right) // 2],
         }
         if row.prompt:
@@ -571,9 +585,16 @@ class _Lint:
                 "another row's gold": fill(other),
                 "empty blocks": fill("") if template != "GOLD" else "<answer></answer>",
                 "gold or another": fill(f"{gold} or {other}"),
+                "another or gold": fill(f"{other} or {gold}"),
+                "one digit or letter off": fill(_unlike(gold)),
                 "gold, then another": f"{fill(gold)}\n{fill(other)}",
                 "cut before the gold": template[: template.index("GOLD")],
             }
+            number = _number(gold)
+            if len(gold) > 1 and (number is None or number != _number(gold[:-1])):
+                texts["the gold cut short"] = fill(gold[:-1])
+            if number:
+                texts["the gold negated"] = fill(gold[1:] if gold.startswith("-") else f"-{gold}")
             if len(every) > 2:
                 texts["every gold"] = fill(", ".join(every[:20]))
         return {kind: text for kind, text in texts.items() if text != right and (text or kind == "nothing")}
@@ -617,7 +638,7 @@ class _Lint:
         form = next(name for name, text in TEMPLATES.items() if text == template)
         source = "as the rows give it" if is_given else f"{form}, column {column}" if column else f"the shape {form}"
         self.tell_gold_readable(paid)
-        self.tell_discriminates(paid, rights, wrong, is_given, source)
+        self.tell_discriminates(paid, rights, wrong, is_given, source, golds)
 
     def shown(self, row: _Row) -> str:
         values = ", ".join(f"{name}={_short(row.source.get(name), 60)}" for name in self.golds)
@@ -631,7 +652,26 @@ class _Lint:
         fix = "mend or drop these rows: they cost their rollouts and teach nothing"
         self.judge("gold_readable", [said] if len(nothing) > 0.05 * len(paid) else [], said, fix, severity)
 
-    def tell_discriminates(self, paid: dict, rights: dict, wrong: dict, is_given: bool, source: str) -> None:
+    def opposite(self, golds: dict) -> str | None:
+        """A shape in which another answer is paid more than the gold on most rows."""
+        rows = [row for row in self.rows if golds[row]][:SAMPLE]
+        for template in TEMPLATES.values() if rows else ():
+            texts = [[template.replace("GOLD", text) for text in (golds[row], _unlike(golds[row]))] for row in rows]
+            right, wrong = (self.rewards(rows, list(column), "a right answer") for column in zip(*texts))
+            below = [
+                k
+                for k in range(len(rows))
+                if right and wrong and None not in (right[k], wrong[k]) and right[k] < wrong[k]
+            ]
+            if len(below) * 2 > len(rows):
+                k = below[0]
+                said = f"{_short(texts[k][0])} gets {right[k]:g}, {_short(texts[k][1])} gets {wrong[k]:g}"
+                return f"it pays the opposite: {said}, {self.shown(rows[k])}"
+        return None
+
+    def tell_discriminates(
+        self, paid: dict, rights: dict, wrong: dict, is_given: bool, source: str, golds: dict
+    ) -> None:
         lowest = {}
         for row, _, value in itertools.chain(*wrong.values()):
             lowest[row] = min(lowest.get(row, math.inf), value)
@@ -641,7 +681,10 @@ class _Lint:
             row = (unpaid or self.rows)[0]
             text, where = _short(rights[row]), self.shown(row)
             said = f"no right completion ({source}) is paid more than a wrong one: {text}, {where}"
-            if is_given and unpaid:
+            opposite = self.opposite(golds)
+            if opposite:
+                self.tell("discriminates", "fail", opposite, "pay the right one more than any wrong one")
+            elif is_given and unpaid:
                 self.tell("discriminates", "fail", said, "find out why this text is not paid")
             else:
                 self.tell("discriminates", "not_measured", said, ADVICE)
@@ -653,17 +696,21 @@ class _Lint:
         problems, fixes, beside = [], [], []
         for kind, tried in wrong.items():
             entries = [entry for entry in tried if entry[0] in works]
-            alike = [entry for entry in entries if entry[2] >= paid[entry[0]]]
+            is_long = kind == LONG
+            alike = [entry for entry in entries if entry[2] > paid[entry[0]] + (1e-6 if is_long else -1e-9)]
             if not alike or (len(alike) < len(entries) and len(alike) <= max(1, 0.1 * len(entries))):
                 continue
             row, text, value = alike[0]
-            said = f"'{kind}' is paid like the right one on {len(alike)} of {len(entries)} texts"
-            if kind in counted:
+            how = "more than" if is_long else "like"
+            said = f"'{kind}' is paid {how} the right one on {len(alike)} of {len(entries)} texts"
+            if is_long:
+                said += f" ({value:g} against {paid[row]:g})"
+            if kind in counted or is_long:
                 problems.append(f"{said}: {_short(text)} gets {value:g}, {self.shown(row)}")
                 fixes.append(f"{kind}: {REMEDIES[kind]}")
             else:
                 beside.append(said)
-        severity = "dead" if problems else "waste"
+        severity = "dead" if any(LONG not in problem for problem in problems) else "waste"
         if not self.golds and not is_given and problems:
             # A term that punishes something pays the empty text as much as any: no measure of a right answer.
             severity = "tell" if any("'nothing'" in problem for problem in problems) else "waste"
@@ -957,6 +1004,7 @@ def run(args) -> int:
     if bare:
         have = ", ".join(sorted(rows[bare - 1])) or "nothing"
         raise score.UserError(f'{args.file}: row {bare} has no "prompt"; it has {have}')
+    score.check_prompts(rows, args.file)
     names = {key for row in rows for key in row}
     clash = set(args.param) & (RESERVED | NOT_COLUMNS)
     if clash:
@@ -970,11 +1018,11 @@ def run(args) -> int:
         except TypeError as error:
             raise score.UserError(f"{args.file}: row {number}: {error}") from None
     with contextlib.redirect_stdout(sys.stderr):  # what a reward prints must not end up in the data
-        functions = score.load_rewards(args.reward)
-        found = {
-            name: lint(reward, rows, constants=args.param, max_row_s=args.max_row_s, max_rows=args.rows)
-            for name, reward in functions.items()
-        }
+        functions, found = score.load_rewards(args.reward), {}
+        score.check_params(functions, args.param)
+        for name, reward in functions.items():
+            print(f"note: trying {name}; a reward that hangs takes minutes", file=sys.stderr)
+            found[name] = lint(reward, rows, constants=args.param, max_row_s=args.max_row_s, max_rows=args.rows)
     result = {"schema_version": 1, "rewards": found}
     if args.json:
         print(json.dumps(result, ensure_ascii=True, indent=1))

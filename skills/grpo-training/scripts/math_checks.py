@@ -92,7 +92,7 @@ def verdict(gold: str, answer: str | None) -> str:
         ('equal', 'equal', 'unequal', 'unreadable')
     """
     read_gold = _read(gold)
-    if not read_gold:
+    if not read_gold or (hasattr(read_gold[0], "has") and read_gold[0].has(sympy.zoo, sympy.nan)):  # 1/0
         return "unreadable_gold"
     if answer is None:
         return "readable"

@@ -195,13 +195,23 @@ def _name_with(base: str, **settings) -> str:
 
 
 def _beside(module: str):
-    """A script that lies beside this one, whether this one is imported as `rewards` or as `scripts.rewards`."""
+    """A script beside this one, whether this one is imported as `rewards`, as `scripts.rewards` or by its path."""
     package = __name__.rpartition(".")[0]
+    name = f"{package}.{module}" if package else module
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{module}.py")
     try:
-        return importlib.import_module(f"{package}.{module}" if package else module)
+        found = importlib.import_module(name)
     except ImportError as error:
-        hint = f"copy {module}.py beside rewards.py" if module in str(error) else f"pip install {error.name}"
-        raise ImportError(f"{error}; {hint}") from error
+        if error.name != name:
+            raise ImportError(f"{error}; pip install {error.name}") from error
+        if not os.path.exists(path):
+            raise ImportError(f"{error}; copy {module}.py beside rewards.py") from error
+        specification = importlib.util.spec_from_file_location(name, path)
+        found = sys.modules[name] = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(found)
+    if os.path.exists(path) and not os.path.samefile(found.__file__, path):
+        raise ImportError(f"{found.__file__} is imported in place of {path}; rename yours")
+    return found
 
 
 _NO_GLYPH = frozenset("\u115f\u1160\u2800\u3164\uffa0")
@@ -432,6 +442,8 @@ def _nfkc(text: str) -> str:
     10\u00b2 equal to 102 and 1\u00bd to 11/2."""
     folded = []
     for c in text:
+        if unicodedata.category(c) == "Cf":  # no glyph: zero-width blanks, byte order and direction marks
+            continue
         kind, plain = unicodedata.decomposition(c), unicodedata.normalize("NFKC", c)
         is_fraction = kind.startswith("<fraction>")
         folded.append(c if kind.startswith(("<super>", "<sub>")) else f" {plain}" if is_fraction else plain)
@@ -445,7 +457,8 @@ def _inside(text: str, steps: tuple[str, ...]) -> str:
     for step in steps:
         for opening, closing in _LAYERS.get(step, ()):
             inner = text[len(opening) : len(text) - len(closing)]
-            if text.startswith(opening) and text.endswith(closing) and inner and opening not in inner:
+            plain = inner.replace(f"\\{opening}", "")  # in $\\$5$ the inner one is money
+            if text.startswith(opening) and text.endswith(closing) and inner and opening not in plain:
                 return inner.strip()
     start, end, box = _last_box(text) if "box" in steps and text.endswith("}") else (-1, -1, None)
     return box.strip() if box is not None and (start, end) == (0, len(text)) else text
@@ -586,11 +599,19 @@ def make_correctness_reward(extract="answer", normalize=NORMALIZE, score=2.0, na
     return _Bound(_exact_rewards, name or default, extract=extract, normalize=normalize, score=float(score))
 
 
+# How competition sets write a gold: the letter of the choice and its value, \\textbf{(B)}\\ 39.
+_LETTER_AND_VALUE = re.compile(
+    r"(\\(?:text|textbf|mathrm|mathbf)\s*\{\s*\(?[A-E]\)?\s*\})(?:\\[ ,;:!]|\\q?quad|~|\s)*(\S.*)"
+)
+
+
 def _golds(gold) -> list[str]:
     """The accepted golds as text, without the rationale that GSM8K keeps before `####`."""
     if isinstance(gold, bool):
         raise TypeError(f"gold answers must be text or numbers, got {gold!r}")
-    return [_normalize(text.rpartition("####")[2]) for text in _accepted_answers(gold, steps=())]
+    texts = [_normalize(text.rpartition("####")[2]) for text in _accepted_answers(gold, steps=())]
+    pairs = [(text, _LETTER_AND_VALUE.fullmatch(text)) for text in texts]
+    return [part for text, pair in pairs for part in (map(_normalize, pair.groups()) if pair else [text])]
 
 
 def _numeric_rewards(
@@ -734,13 +755,15 @@ def math_reward(
         [1.0, 0.0, 0.0]
     """
     name, size = "math_reward", len(completions)
-    if not isinstance(budget_s, numbers.Real) or not 0 < budget_s < 1e6:
+    if isinstance(budget_s, bool) or not isinstance(budget_s, numbers.Real) or not 0 < budget_s < 1e6:
         raise TypeError(f"{name}: budget_s must be one number of seconds above 0 for all rows, got {budget_s!r:.80}")
     budget_s = float(budget_s)
     flags = _column(name, "prefilled", prefilled, size)
     golds = [[_gold_expression(text) for text in _golds(gold)] for gold in _column(name, "answer", answer, size)]
     found = [final_answer(completion_text(text), flag) for text, flag in zip(completions, flags)]
     predicted = [text if text is None else _normalize(text) for text in found]
+    pairs = [(text, text and _LETTER_AND_VALUE.fullmatch(text)) for text in predicted]
+    predicted = [_normalize(pair[2]) if pair else text for text, pair in pairs]
     answers, expression = _beside("answers"), _beside("answers").expression
 
     # A gold that needs no algebra is readable as it stands; of the others math-verify says it.
@@ -752,8 +775,8 @@ def math_reward(
 
     pairs = {(gold, text) for accepted, text in zip(golds, predicted) for gold in accepted if text and gold in readable}
     verdicts = {pair: answers.settled(*pair) for pair in pairs}
-    unsettled = {pair: (expression(pair[0]) or pair[0], expression(pair[1])) for pair in pairs if not verdicts[pair]}
-    asked = _math_verdicts([latex for latex in unsettled.values() if latex[1]], budget_s)
+    unsettled = {pair: answers.comparable(*pair) for pair in pairs if not verdicts[pair]}
+    asked = _math_verdicts([latex for latex in unsettled.values() if all(latex)], budget_s)
     verdicts.update({pair: asked.get(latex, "unreadable") for pair, latex in unsettled.items()})
     # Where a comparison cost too much, the gold may be the one to blame.
     suspects = sorted(
@@ -801,7 +824,8 @@ def _choice_rewards(
         has_open_block = found is None and ("<answer>" in visible or _last_box(visible)[0] >= 0)
         is_long = len(visible) > MAX_CHOICE
         lines = visible[-MAX_CHOICE:].splitlines()[1 if is_long else 0 :]  # the cut may have left half a word
-        said = "" if has_open_block else "\n".join(map(_normalize, lines))
+        # Full stops stay: they tell "A is wrong. B" from a list.
+        said = "" if has_open_block else "\n".join(_normalize(line, NORMALIZE[:-1]) for line in lines)
         chosen = choice_in(said, letters, found is not None and not is_long)
         if not gold[1]:
             return None, "unreadable_gold" if gold[0] else "missing_gold", chosen or None
@@ -922,6 +946,7 @@ def _unfenced(text: str) -> str:
 
 def _json_of(text: str, prefilled: bool):
     """The JSON value a completion consists of, reasoning aside: bare, in a code fence, or in the `<answer>` block."""
+    text = text.removeprefix("\ufeff")
     if text[:1] in ("{", "[") and not prefilled:  # the usual output
         try:
             return parse_json(text)
@@ -1046,7 +1071,12 @@ def make_schema_reward(graded=False, formats=False, name=None):
     return _Bound(_schema_rewards, name or default, graded=bool(graded), formats=bool(formats))
 
 
-_OTHER_CALL = re.compile(r"<\|python_tag\|>|\[TOOL_CALLS\]|<function=|<\|tool")  # attempts in a notation not read here
+# Attempts in a notation that is not read here.
+_OTHER_CALL = re.compile(
+    r"<\|python_tag\|>|\[TOOL_CALLS\]|<function\b|<function_calls?>|<tool_call|<[|\uff5c]tool"
+    r"|\"(?:arguments|parameters|tool_calls|action_input)\"\s*:"
+)
+_CALL_KEYS = frozenset(["name", "type", "id", "function", "arguments", "parameters", "args"])
 
 
 def _call(entry) -> tuple[str, dict]:
@@ -1057,6 +1087,8 @@ def _call(entry) -> tuple[str, dict]:
     if not isinstance(name, str):
         raise ValueError("a call has no name")
     given = [entry[key] for key in ("arguments", "parameters", "args") if entry.get(key) is not None]
+    if len(given) > 1 or {key for key, value in entry.items() if value is not None} - _CALL_KEYS:
+        raise ValueError("a call has a key that is not known, or arguments under two names")
     arguments = given[0] if given else {}
     if isinstance(arguments, str):
         arguments = parse_json(arguments) if arguments.strip() else {}
@@ -1071,29 +1103,35 @@ def _calls_of(value) -> list[tuple[str, dict]]:
 
 def _tagged_calls(text: str) -> list[tuple[str, dict]]:
     """The calls in `<tool_call>` blocks. Each ends where its JSON ends, so tags in its strings are only text."""
-    calls, end = [], 0
+    calls, end, outside = [], 0, []
     while (start := text.find("<tool_call>", end)) >= 0:
+        outside.append(text[end:start])
         start += len("<tool_call>")
-        start += len(text[start:]) - len(text[start:].lstrip()) if text[start : start + 1].isspace() else 0
+        while text[start : start + 1].isspace():
+            start += 1
         try:
             _, end = _STRICT_JSON.raw_decode(text, start)
         except RecursionError:
             raise ValueError("nested too deeply") from None
-        calls += _calls_of(parse_json(text[start:end]))
+        in_block = _calls_of(parse_json(text[start:end]))
+        if not in_block:
+            raise ValueError("a block without a call")
+        calls += in_block
         closing = text.find("</tool_call>", end)
         if closing < 0 or text[end:closing].strip():
             raise ValueError("a call was not closed")
-        end = closing
+        end = closing + len("</tool_call>")
+    if _OTHER_CALL.search("\n".join([*outside, text[end:]])):
+        raise ValueError("a call in a notation that is not read here")
     return calls
 
 
 def _predicted_calls(completion, prefilled: bool) -> list[tuple[str, dict]]:
     """All calls of a completion in their order; ValueError if one is malformed or in a notation not read here."""
+    calls = []
     if isinstance(completion, (list, tuple)):
         turns = [message for message in completion if message.get("role", "assistant") == "assistant"]
-        entries = [call for message in turns for call in message.get("tool_calls") or ()]
-        if entries:
-            return _calls_of(entries)
+        calls = _calls_of([call for message in turns for call in message.get("tool_calls") or ()])
     text = _without_end_of_turn(completion_text(completion))
     try:
         if "<tool_call>" in text and text.lstrip()[:1] not in ("[", "{", "`"):
@@ -1103,14 +1141,18 @@ def _predicted_calls(completion, prefilled: bool) -> list[tuple[str, dict]]:
         pass
     else:
         entries = value if isinstance(value, list) else [value]
-        keys = {"function", "arguments", "parameters", "args"}
-        return _calls_of(value) if all(isinstance(entry, dict) and keys & set(entry) for entry in entries) else []
+        is_call = all(isinstance(entry, dict) and "name" in (entry.get("function") or entry) for entry in entries)
+        if entries and is_call:
+            return calls + _calls_of(entries)
+        if value in (None, "", [], {}) or (
+            isinstance(value, dict) and {"tool_calls", "function_call", "action"} & set(value)
+        ):
+            raise ValueError("JSON that says nothing, or a call in a notation that is not read here")
+        return calls
     first_call, first_tag = text.find("<tool_call>"), _REASONING_TAG.search(text)
     if prefilled or (first_tag and not 0 <= first_call < first_tag.start()):  # else tags may be part of an argument
         text = visible_text(text, prefilled)
-    if "<tool_call>" not in text and _OTHER_CALL.search(text):
-        raise ValueError("a notation that is not read here")
-    return _tagged_calls(text)
+    return calls + _tagged_calls(text)
 
 
 def _canonical(value, lenient: bool):
@@ -1125,7 +1167,7 @@ def _canonical(value, lenient: bool):
         text = _normalize(value, ("nfkc", "minus", "case"))
         if text in ("true", "false"):
             return text == "true"
-        if re.fullmatch(r"-?\d{1,300}", text):
+        if re.fullmatch(r"-?(?:0|[1-9]\d{0,299})", text):  # 01234 is a code and no number
             return int(text)
         return _canonical(_finite_number(text), False) if re.fullmatch(r"-?\d{1,300}\.\d{1,300}", text) else text
     return value
@@ -1171,7 +1213,7 @@ def _tool_rewards(
             reward, reason = None, "broken_gold" if gold and gold.strip() else "missing_gold"
         elif predicted is None:
             reward, reason = 0.0, "malformed"
-        elif not predicted and not gold_calls and _is_blank(_whole_text(completion_text(completion), flag)):
+        elif not (predicted or gold_calls or re.search(r"\w", _whole_text(completion_text(completion), flag))):
             reward, reason = 0.0, "no_answer"  # saying nothing is no way to decline a tool
         else:
             reason = _tool_reason(predicted, gold_calls, lenient, ordered)
@@ -1435,7 +1477,7 @@ def test_execution_reward(
         return [0.0] * size
     if isinstance(sandbox_cmd, str) or not all(isinstance(word, str) for word in sandbox_cmd):
         raise TypeError(f"{name}: sandbox_cmd must be one list of strings for all rows, got {sandbox_cmd!r:.80}")
-    if not isinstance(timeout_s, numbers.Real) or not timeout_s > 0:
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, numbers.Real) or not timeout_s > 0:
         raise TypeError(f"{name}: timeout_s must be one number above 0 for all rows, got {timeout_s!r:.80}")
 
     def judge(completion, row_tests) -> str:
@@ -1522,7 +1564,8 @@ def _parameters_of(reward_fns) -> inspect.Signature:
     found = {}
     for reward_fn in reward_fns:
         for key, one in inspect.signature(reward_fn).parameters.items():
-            if one.kind is not inspect.Parameter.VAR_KEYWORD and (key not in found or one.default is one.empty):
+            is_named = one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+            if is_named and (key not in found or one.default is one.empty):
                 found[key] = one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
     found.pop("completions", None)
     completions = inspect.Parameter("completions", inspect.Parameter.KEYWORD_ONLY)
@@ -1542,7 +1585,10 @@ def _checked(name: str, reward_fn, rewards, size: int) -> list:
     rewards = list(rewards)
     if len(rewards) != size:
         raise ValueError(f"{name}: {_reward_name(reward_fn)} gave {len(rewards)} rewards for {size} completions")
-    return [None if reward is None or reward != reward else float(reward) for reward in rewards]
+    rewards = [None if reward is None or reward != reward else float(reward) for reward in rewards]
+    if not all(reward is None or math.isfinite(reward) for reward in rewards):
+        raise ValueError(f"{name}: {_reward_name(reward_fn)} gave a reward that is not finite")
+    return rewards
 
 
 class _LengthPenalty:
@@ -1623,8 +1669,8 @@ def with_length_penalty(reward_fn, target_len=512, penalty_per_token=0.001, max_
         raise ValueError(f"with_length_penalty: penalty_per_token must be 0 or more, got {penalty_per_token}")
     if not 0 <= max_share < 1:
         raise ValueError(f"with_length_penalty: max_share must be at least 0 and below 1, got {max_share}")
-    share = "" if max_share == 0.5 else f"_up_to_{max_share:g}"
-    name = name or f"{_reward_name(reward_fn)}_over_{target_len}_by_{penalty_per_token:g}{share}"
+    share = "" if max_share == 0.5 else f"_up_to_{max_share}"
+    name = name or f"{_reward_name(reward_fn)}_over_{target_len}_by_{penalty_per_token}{share}"
     wrapper = _AsyncLengthPenalty if _is_async(reward_fn) else _LengthPenalty
     return wrapper(reward_fn, target_len, penalty_per_token, max_share, name)
 
@@ -1634,7 +1680,7 @@ class _Combined:
 
     def __init__(self, parts, weights, gate, name):
         self.parts, self.weights, self.gate, self.__name__ = parts, weights, gate, name
-        self.reward_fns = [*parts, *([gate] if gate else [])]
+        self.reward_fns = [*parts, *([] if gate is None else [gate])]
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -1643,7 +1689,7 @@ class _Combined:
     def _sum(self, results, completions, /, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
         name, size, totals = self.__name__, len(completions), []
         columns = [_checked(name, fn, rewards, size) for fn, rewards in zip(self.reward_fns, results)]
-        gates = columns[len(self.parts)] if self.gate else [1.0] * size
+        gates = [1.0] * size if self.gate is None else columns[len(self.parts)]
         for row, gate in enumerate(gates):
             known = [(column[row], weight) for column, weight in zip(columns, self.weights) if column[row] is not None]
             total = sum(value * weight for value, weight in known) if known and gate is not None else None
@@ -1655,7 +1701,7 @@ class _Combined:
                 log_metric(f"{name}/{_reward_name(fn)}", sum(scored) / len(scored))
             if log_extra is not None:
                 log_extra(f"{name}/{_reward_name(fn)}", column)
-        if log_extra is not None and self.gate:
+        if log_extra is not None and self.gate is not None:
             log_extra(
                 f"{name}/reason", ["no_gate" if gate is None else "open" if gate > 0 else "gated" for gate in gates]
             )

@@ -185,6 +185,16 @@ def _checked_format(dialect, validator, name, instance, schema):
         yield ValidationError(f"is not a {name}")
 
 
+# Known beside those that a validator checks. Without a single one, any value would conform.
+_KEYWORDS = frozenset(
+    """$schema $id id $ref $dynamicRef $recursiveRef $defs definitions $anchor $dynamicAnchor $comment title description
+    default examples contentEncoding contentMediaType contentSchema""".split()  # noqa: SIM905
+).union(
+    jsonschema.Draft3Validator.VALIDATORS, jsonschema.Draft4Validator.VALIDATORS, jsonschema.Draft7Validator.VALIDATORS,
+    jsonschema.Draft201909Validator.VALIDATORS, jsonschema.Draft202012Validator.VALIDATORS,
+)  # fmt: skip
+
+
 def _load(schema_text: str, formats: bool) -> tuple:
     """A checked schema, the jsonschema validator class of its draft, the draft's name, and the schema's size;
     ValueError says what is broken."""
@@ -204,6 +214,9 @@ def _load(schema_text: str, formats: bool) -> tuple:
         if is_filled:  # datasets fills in the keys that other rows' schemas have: {"a": {...}, "b": None}
             schema = _without_none(schema)
             validator_class.check_schema(schema)
+        if isinstance(schema, dict) and schema and not _KEYWORDS & set(schema):
+            known = "the properties alone, or a wrapper around the schema?"
+            raise ValueError(f"none of {', '.join(map(str, schema))} is a keyword of JSON Schema: {known}")
         size = _check_references(schema, referencing.jsonschema.specification_with(dialect), check_format)
     except jsonschema.SchemaError as error:
         raise ValueError(error.message) from None

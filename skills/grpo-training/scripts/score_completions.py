@@ -52,7 +52,8 @@ input:
 what is tried:
   the call TRL makes and the one AsyncGRPO makes, pickling, text and chat messages, hostile texts, missing golds, order
   and batch size, what it logs, speed, and whether a right completion is paid more than a wrong, hedged or cut-off one.
-  Each reward is called some hundred times, in a process that is killed when it hangs.
+  Each reward is called some hundred times (a judge too: --rows 5), in a process that is killed when it hangs; one that
+  always hangs takes minutes.
 
 example:
   rewards.py lint --reward format_reward --reward my_rewards.concise prompts.jsonl
@@ -67,6 +68,7 @@ does not fail: standard error names it.
 BUILT_IN = [name for name in rewards_script.__all__ if name.endswith("_reward") and not name.startswith("make_")]
 # What TRL fills in itself, and so never hands over from the dataset (trl 1.16.0, grpo_trainer.py, _calculate_rewards).
 NOT_COLUMNS = {"prompt", "completion", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"}
+HOOKS = {"completions", "log_extra", "log_metric", "trainer_state", "kwargs", "args"}
 VERDICTS = {"pass": True, "fail": False, "unsure": None, "": None}
 FLAGS = {"true": True, "false": False, "1": True, "0": False}  # taken for labels only from a column named by --label
 
@@ -178,6 +180,37 @@ def load_reward(name: str):
     return reward
 
 
+def check_params(functions: dict, params: dict) -> None:
+    """A parameter that no reward takes would change nothing, in silence."""
+    for key in params:
+        taken = {}
+        for name, reward in functions.items():
+            function = rewards_script._unwrapped(reward)
+            code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+            try:
+                taken[name] = [one for one in inspect.signature(reward).parameters if one not in HOOKS]
+            except ValueError:
+                continue
+            if key in taken[name] or (code and key in code.co_consts and not hasattr(function, "settings")):
+                break
+        else:
+            choices = "; ".join(f"{name} takes {', '.join(names)}" for name, names in taken.items())
+            raise UserError(
+                f"--param {key}: no reward takes it ({choices}); what a factory sets, such as "
+                f"make_schema_reward(formats=True), goes into a module of yours"
+            )
+
+
+def check_prompts(rows: list[dict], path) -> None:
+    for number, row in enumerate(rows, start=1):
+        prompt = row.get("prompt")
+        is_chat = isinstance(prompt, list) and all(isinstance(message, dict) for message in prompt)
+        if not (prompt is None or isinstance(prompt, str) or is_chat):
+            raise UserError(
+                f"{path}: row {number}: a prompt must be text or a list of chat messages, got {prompt!r:.60}"
+            )
+
+
 def load_rewards(paths: list[str]) -> dict:
     functions = {}
     for path in paths:
@@ -208,6 +241,8 @@ def check_arguments(reward, name: str, arguments: dict, columns: dict) -> None:
     """TRL finds a missing column at the first step, after the model is loaded and a batch generated."""
     try:
         inspect.signature(reward).bind(**arguments)
+    except ValueError as error:  # max and other functions written in C
+        raise UserError(f"{name}: {error}, so it is no reward that TRL could call") from None
     except TypeError as error:
         if "unexpected keyword" in str(error):
             raise UserError(f"{name}: {error}; add **kwargs to it, TRL passes all columns and more") from None
@@ -219,7 +254,10 @@ def columns_read(reward, columns: dict) -> set[str]:
     """The columns a reward names in its signature; the wrappers and factories here show those of what they wrap."""
     while isinstance(reward, functools.partial):
         reward = reward.func
-    return set(inspect.signature(reward).parameters) & set(columns)
+    try:
+        return set(inspect.signature(reward).parameters) & set(columns)
+    except ValueError:
+        return set()
 
 
 def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None], list[str], list]:
@@ -233,7 +271,7 @@ def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None],
             rewards = list(asyncio.run(reward(**arguments)))
         else:
             rewards = list(reward(**arguments))
-    except Exception as error:  # a reward may fail in any way; TRL would end the training here
+    except (Exception, SystemExit) as error:  # a reward may fail in any way; TRL would end the training here
         at = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(at.filename).name}:{at.lineno}"
         raise UserError(f"{name} raised {type(error).__name__}: {error} ({where}); it would end the training") from None
@@ -241,15 +279,25 @@ def call_reward(reward, name: str, arguments: dict) -> tuple[list[float | None],
         raise UserError(f"{name} gave {len(rewards)} rewards for {size} completions")
     rewards = [_number(name, row, reward) for row, reward in enumerate(rewards, start=1)]
 
-    def logged(kind: str) -> list | None:
-        # A wrapper hands on what the reward it wraps logs, below its own name.
-        columns = sorted(column for column in extra if column.startswith(f"{name}/") and column.endswith(f"/{kind}"))
-        values = extra[columns[0]] if columns else None
-        if values is not None and len(values) != size:
-            raise UserError(f"{name} logged {len(values)} values of {columns[0]} for {size} completions")
-        return values
+    def logged(kind: str) -> tuple[list, list[list]]:
+        """What the reward logged itself, and what the rewards it wraps logged below its name."""
+        columns = [column for column in extra if column.startswith(f"{name}/") and column.endswith(f"/{kind}")]
+        for column in columns:
+            if len(extra[column]) != size:
+                raise UserError(f"{name} logged {len(extra[column])} values of {column} for {size} completions")
+        own = extra.get(f"{name}/{kind}")
+        return own or [None] * size, [extra[column] for column in columns if column != f"{name}/{kind}"]
 
-    return rewards, [str(reason) for reason in logged("reason") or [""] * size], logged("extracted") or [None] * size
+    own, parts = logged("reason")
+    reasons = []
+    for row, reason in enumerate(own):
+        below = ", ".join(str(part[row]) for part in parts)
+        reasons.append(f"{reason} ({below})" if below and reason is not None else below or str(reason or ""))
+    own, parts = logged("extracted")
+    extracted = [
+        next((v for v in (mine, *(part[row] for part in parts)) if v is not None), None) for row, mine in enumerate(own)
+    ]
+    return rewards, reasons, extracted
 
 
 def _number(name: str, row: int, reward) -> float | None:
@@ -359,6 +407,7 @@ def score(args) -> dict:
     rows = read_completions(args.files)
     if args.dataset:
         add_columns(rows, args.dataset)
+    check_prompts(rows, args.files[0])
     names = {key for row in rows for key in row} - NOT_COLUMNS - {"_file"}
     clash = (names | set(args.param)) & (NOT_COLUMNS | {"prompts", "completions"})
     if clash:
@@ -374,6 +423,7 @@ def score(args) -> dict:
 
     with contextlib.redirect_stdout(sys.stderr):  # what a reward prints must not end up in the data
         functions = load_rewards(args.reward)
+        check_params(functions, args.param)
         for name, reward in functions.items():
             check_arguments(reward, name, arguments, columns)
         compared = args.compare or list(functions)
@@ -440,6 +490,21 @@ def safe(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\u00b7" for c in text.replace("\t", "    "))
 
 
+def whole(messages) -> str:
+    """All that a prompt or completion holds: text as it is, of chat messages each with its role and its tool calls."""
+    if messages is None or isinstance(messages, str):
+        return messages or ""
+    lines = []
+    for message in messages:
+        role = message.get("role", "assistant")
+        text = rewards_script.completion_text([{**message, "role": "assistant"}])
+        calls = [call.get("function") or call for call in message.get("tool_calls") or () if isinstance(call, dict)]
+        shown = [f"{call.get('name')}({json.dumps(call.get('arguments'), default=str)})" for call in calls]
+        lines += [f"{role}: {text}"] if text or not shown else []
+        lines += [f"{role} calls {call}" for call in shown]
+    return lines[0].partition(": ")[2] if len(lines) == 1 and not messages[0].get("tool_calls") else "\n".join(lines)
+
+
 def one_line(text: str, width: int) -> str:
     """What does not fit is cut from the middle, because the answer stands at the end."""
     text = safe(" ".join(text.split()))
@@ -475,16 +540,9 @@ def show(result: dict, limit: int, full: bool) -> None:
                 console.rule(
                     Text("  ".join(f"{key} {value}" for key, value in zip(header, line) if value)), align="left"
                 )
-                text = rewards_script.completion_text(row["completion"])
+                text = whole(row["completion"]) if full else rewards_script.completion_text(row["completion"])
                 if full:
-                    prompt = (
-                        row["prompt"]
-                        if isinstance(row["prompt"], str)
-                        else rewards_script.completion_text(
-                            [{**message, "role": "assistant"} for message in row["prompt"] or []]
-                        )
-                    )  # the last message is the question
-                    console.print(Text(f"prompt: {safe(prompt or '')}", style="dim"))
+                    console.print(Text(f"prompt: {safe(whole(row['prompt']))}", style="dim"))
                     graded = {f"{name} graded": text for name, text in row["extracted"].items() if text is not None}
                     for name, value in (row["columns"] | graded).items():
                         console.print(Text(f"{name}: {one_line(str(value), 2 * width)}", style="dim"))
@@ -640,8 +698,8 @@ def run(args) -> int:
         except ImportError:
             raise UserError("the lint command needs lint_rewards.py beside rewards.py; copy it") from None
         return lint_rewards.run(args)
-    if (args.group_size is not None and args.group_size < 2) or args.rows < 0:
-        raise UserError("--group-size must be at least 2 and --rows at least 0")
+    if (args.group_size is not None and args.group_size < 2) or args.rows < 0 or not math.isfinite(args.pass_above):
+        raise UserError("--group-size must be at least 2, --rows at least 0 and --pass-above a finite number")
     result = score(args)
     if args.json:
         print(json.dumps(result, ensure_ascii=True, indent=1, default=str))
