@@ -429,6 +429,37 @@ def lint(tmp_path):
     return run
 
 
+def test_a_lint_that_is_killed_leaves_no_process_behind(tmp_path):
+    """Its worker may be in the midst of a reward that never ends."""
+    marker = tmp_path / "pid"
+    (tmp_path / "endless.py").write_text(
+        f"import os\ndef endless(completions, **kwargs):\n    open({str(marker)!r}, 'w').write(str(os.getpid()))\n    while True: pass\n",
+        encoding="utf-8",
+    )
+    code = (
+        "import lint_rewards, endless\n"
+        "lint_rewards.START_S = 1.0\n"
+        "lint_rewards.lint(endless.endless, [{'prompt': 'p'}], max_row_s=0.01)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "scripts")])}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    for _ in range(300):
+        if marker.exists() and marker.read_text():
+            break
+        time.sleep(0.1)
+    worker = int(marker.read_text())
+    parent.kill()
+    parent.wait()
+    for _ in range(200):
+        if not Path(f"/proc/{worker}").exists() or Path(f"/proc/{worker}/stat").read_text().split()[2] == "Z":
+            return
+        time.sleep(0.1)
+    os.kill(worker, 9)
+    raise AssertionError("the worker outlived its parent")
+
+
 def inverted(completions, answer, **kwargs):
     return [1.0 if value == 0.0 else 0.0 for value in judged(completions, answer)]
 

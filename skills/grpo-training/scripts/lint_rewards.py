@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import faulthandler
 import functools
 import importlib
 import inspect
@@ -146,7 +147,9 @@ def serve() -> None:
     requests, replies, nothing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"), os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)  # what a reward prints must not be taken for a reply
-    loop, pickled = asyncio.new_event_loop(), pickle.load(requests)
+    loop, (pickled, limit_s) = asyncio.new_event_loop(), pickle.load(requests)
+    # Ends this process also when nobody is left to kill it: a lint that was interrupted must not leave a core busy.
+    faulthandler.dump_traceback_later(limit_s + 5, exit=True)
     try:
         reward, reply = pickle.loads(pickled), {}
     except BaseException as error:  # the module of the reward is imported here and may do anything
@@ -154,10 +157,12 @@ def serve() -> None:
     while True:
         pickle.dump(reply, replies)
         replies.flush()
+        faulthandler.cancel_dump_traceback_later()
         try:
-            request = pickle.load(requests)
+            request, limit_s = pickle.load(requests)
         except EOFError:
             return
+        faulthandler.dump_traceback_later(limit_s + 5, exit=True)
         reply = _answer(reward, request, loop)
 
 
@@ -177,7 +182,7 @@ class _Process:
         timer = threading.Timer(limit_s, lambda: (late.set(), self.process.kill()))
         timer.start()
         try:
-            pickle.dump(request, self.process.stdin)
+            pickle.dump((request, limit_s), self.process.stdin)
             self.process.stdin.flush()
             return pickle.load(self.process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
