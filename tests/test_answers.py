@@ -39,7 +39,7 @@ def test_one_number_in_many_spellings(value, unit, texts):
     ["", "five", "3 or 4", "3 and 4", "3, 4", "3-4", "3\u20134", "3 to 4", "not 5", "5 is wrong", "5 5", "1,25", "1,2,3", "12/25/2020", "5:30", "5.5.5", "1,250,00", "1/0", "0x10", "NaN",
      "inf", "x", "2x", "5 + 3", "5!", "2^3", r"\sqrt{4}", "(1,250)", "[1,250]", r"\{5\}", "10^999999999", "1e999999999", "9" * 500, "5 or so", "5?", "5 < 6", "between 5 and 6", "2 h 30 min",
      "5x", "5i", "5\u03c0", "5 x^2", "5 y + z", "5k", "5 dozen", "5 half", "5 tenths", "5 squared", "5 plus six", "5 maybe six", "5 wrong", "5 point six", "5 oder sechs", "5 maybe 3", "5x3",
-     "5 choose 2", "5C2", "5 vs 3", "2 out of 3", "5 (or 6)", "5 one two", "five 5", "-", "$", "%", "e5", "1e", "1/2/3", "--5", "5-", "\u2080"],
+     "5 choose 2", "5C2", "5 vs 3", "2 out of 3", "5 (or 6)", "5 cups flour sugar butter milk eggs vanilla", "5 one two", "five 5", "-", "$", "%", "e5", "1e", "1/2/3", "--5", "5-", "\u2080"],
 )  # fmt: skip
 def test_what_is_not_one_number(text):
     assert number(text) is None
@@ -126,7 +126,7 @@ def test_prose_is_no_expression(text, expression):
     ("gold", "answer", "verdict"),
     [
         ("5", "5.0", "equal"), ("5", "6", "unequal"), ("1/2", "0.5", "equal"), ("1/3", "0.3333", None), (r"\text{east}", "East.", "equal"), (r"\text{east}", r"\text{west}", "unequal"),
-        ("28%", "28", "equal"), ("28%", "29", None), ("x", "x", None), (r"\text{13}", "13", "equal"), ("(1,250)", "1250", None), ("2m", "2", None), ("2", "2m", None), ("$5", "5 dollars", "equal"),
+        ("28%", "28", "equal"), ("28%", "29", None), ("x", "x", None), (r"\text{13}", "13", "equal"), ("(1,250)", "1250", None), ("2m", "2", None), ("2", "2m", None), ("$5", "5 dollars", "equal"), ("Monday", "monday", "equal"), ("unknown", "unknown", None),
     ],
 )  # fmt: skip
 def test_what_needs_no_algebra(gold, answer, verdict):

@@ -30,7 +30,7 @@ def workers() -> set[int]:
         ("time.sleep", [60]),
         ("operator.pow", [9, 9**9]),  # one C call that holds the interpreter's lock
         ("re.match", ["(a+)+$", "a" * 60 + "!"]),
-        ("builtins.bytearray", [1 << 40]),  # more memory than a worker may have
+        ("builtins.bytes", [6 << 30]),  # more memory than a worker may have, and less than the machine
         ("os.abort", []),
         ("os._exit", [0]),
         ("os.kill", [0, signal.SIGKILL]),  # its whole process group, which is its own
@@ -63,6 +63,19 @@ def test_a_worker_that_died_while_idle_is_not_held_against_the_row():
         os.kill(pid, signal.SIGKILL)
     time.sleep(0.2)
     assert killable.run("operator.add", [[3, 4]], 5.0) == [7]
+
+
+def test_a_worker_that_is_killed_from_outside_is_not_held_against_the_row():
+    """The kernel kills what it likes when memory runs out: the row is tried again."""
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(killable.run("time.sleep", [[1.5]], 10.0)))
+    thread.start()
+    time.sleep(0.5)
+    listed = " ".join(path.read_text() for path in Path("/proc/self/task").glob("*/children"))
+    (busy,) = {int(pid) for pid in listed.split()} - workers()
+    os.kill(busy, signal.SIGKILL)
+    thread.join(20)
+    assert found == [None]
 
 
 def test_imports_are_not_on_the_budget(tmp_path, monkeypatch):

@@ -388,6 +388,18 @@ def test_gold_of_unknown_type_is_the_users_error():
         rewards.correctness_reward(["<answer>7</answer>"], answer=[{"value": 7}])
 
 
+@pytest.mark.parametrize(
+    "reward", [rewards.correctness_reward, rewards.numeric_reward, rewards.math_reward, rewards.choice_reward]
+)
+def test_each_row_has_its_own_gold(reward):
+    """Golds are read once per group, so rows of one batch must not share them."""
+    golds = ["A", "A", "B", None, "B", "A"] if reward is rewards.choice_reward else ["7", "7", "8", None, "8", "7"]
+    texts = [f"<answer>{golds[0]}</answer>"] * 6
+    full = 2.0 if reward is rewards.correctness_reward else 1.0
+    assert reward(texts, answer=golds) == [full, full, 0.0, None, 0.0, full]
+    assert reward(texts[:3], answer=[None, *golds[1:3]]) == [None, full, 0.0]
+
+
 def test_a_constant_gold_is_broadcast():
     for gold in ("7", 7, numpy.int64(7)):
         assert rewards.correctness_reward(["<answer>7</answer>", "<answer>8</answer>"], answer=gold) == [2.0, 0.0]

@@ -185,7 +185,9 @@ def _result(request: dict) -> dict:
     # Ends this process from a thread of its own that needs neither the interpreter nor its lock.
     faulthandler.dump_traceback_later(request["budget_s"], exit=True)
     try:
-        return {"value": _function(request["call"])(*request["row"])}
+        reply = {"value": _function(request["call"])(*request["row"])}
+        json.dumps(reply)  # what JSON cannot hold is an error of the function, and no reason to die
+        return reply
     except MemoryError:
         os._exit(1)
     except Exception as error:  # handed to the caller, who raises it
