@@ -270,6 +270,11 @@ _IN_A_NAME = re.compile(
     r"\b(?:vitamin|hepatitis|type|group|class|grade|stage|phase|factor|part|plan|section|figure|table|exhibit|model)\s+$",
     re.IGNORECASE,
 )
+# "The answer is B. Actually, C.": taken back, and not announced again.
+_CHANGED = re.compile(
+    r"\b(?:[Aa]ctually|[Ww]ait|[Cc]orrection|[Nn]o|[Ss]orry|[Kk]idding|[Ss]econd thoughts?)\b[,:.]?\s+"
+    r"(?:wait,?\s+|actually,?\s+)?(?:(?:it\s+is|it's|I\s+mean)\s+)?(?:option\s+)?[(*]*([A-Z])(?![\w'])(?!\s+[a-z])"
+)
 _ALONE = re.compile(r"(?:option|choice|answer)?\W*([A-Za-z])\W*", re.IGNORECASE)
 
 
@@ -365,7 +370,9 @@ def choice_in(text: str, letters: str, is_block: bool) -> str:
     standing = [token for token in tokens if not token.is_negated]
     cued = [token for token in standing if token.kind == "cue"]
     if cued:
-        return "?" if _has_rival(text, cued[-1], tokens) else cued[-1].letter
+        changed = _CHANGED.search(text, cued[-1].start + 1)
+        is_changed = changed and changed[1] in letters and changed[1] != cued[-1].letter
+        return "?" if is_changed or _has_rival(text, cued[-1], tokens) else cued[-1].letter
     if alone:  # on a line of its own, the first or the last
         first = next((token for token in standing if token.letter in alone), None)
         return "?" if len(alone) > 1 or (first and _has_rival(text, first, tokens)) else alone.pop()
@@ -528,6 +535,8 @@ def settled(gold: str, predicted: str) -> str | None:
     if (base and (other_base or predicted.isalnum())) or (other_base and gold.isalnum()):  # math-verify ignores it
         one, other = base[1] if base else gold, other_base[1] if other_base else predicted
         return "equal" if one == other and base and (not other_base or base[2] == other_base[2]) else "unequal"
+    if len(gold) == len(predicted) == 1 and gold != predicted and gold.casefold() == predicted.casefold():
+        return "unequal"  # X is not x; math-verify folds the case
     name, other_name = _NAME.match(gold), _NAME.match(predicted)
     if name and other_name and name[1] != other_name[1] and "," not in gold + predicted:
         return "unequal"

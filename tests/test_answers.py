@@ -80,7 +80,7 @@ def test_outside_a_block_a_bare_letter_is_no_choice(letter, texts):
 
 @pytest.mark.parametrize(
     "text",
-    ["The answer is B, or C", "The answer is B (or C)", "The answer is B or maybe C", "Answer: B; C", "Answer: B\nC", "Answer: (B)(C)", "Answer: B + C", "Answer: B|C", "The answer is B. C is also correct.",
+    ["The answer is B. Actually, C.", "The answer is B. No wait, C.", "The answer is B. Correction: C", "The answer is B. Hmm, actually it is C.", "The answer is B. On second thought, option C.", "The answer is B, or C", "The answer is B (or C)", "The answer is B or maybe C", "Answer: B; C", "Answer: B\nC", "Answer: (B)(C)", "Answer: B + C", "Answer: B|C", "The answer is B. C is also correct.",
      "B. C", "B: or C", "B or c", "cannot be B", "not A or B", "anything but B", "all but B", "excluding B", "without B", "unlike B", "B does not work", "B fails", "B has been ruled out",
      "B. wrong, it is C", "The wrong answer is B", "I doubt the answer is B", "The answer is B, which is wrong", "option A, option B", "B\n\nor C", "either B or C", "B and also C", "B/C"],
 )  # fmt: skip
@@ -90,7 +90,7 @@ def test_a_hedge_or_what_is_taken_back_is_not_paid(text):
 
 @pytest.mark.parametrize(
     ("text", "letter"),
-    [("Answer: C\n\nExplanation: Choice B uses the wrong formula.", "C"), ("The answer is C. Option B would be too small.", "C"), ("C, since option B is weaker", "C"), ("The answer is C, unlike option B", "C"),
+    [("The answer is B. Actually, A dog would do.", "B"), ("The answer is B. No other option fits.", "B"), ("Answer: C\n\nExplanation: Choice B uses the wrong formula.", "C"), ("The answer is C. Option B would be too small.", "C"), ("C, since option B is weaker", "C"), ("The answer is C, unlike option B", "C"),
      ("The answer is A based on the passage.", "A"), ("The answer is A here.", "A"), ("Answer: A\nexplanation follows", "A"), ("Option A fits best", "A"), ("**Answer:** B", "B"), ("**Answer**: B", "B"),
      ("**Final Answer:**\nB", "B"), ("The answer is $B$.", "B"), ("B is the correct answer.", "B"), ("The answer is not A but B.", "B"), ("#### B", "B"), ("B\n\nOption C is not right.", "B"),
      ("We compare A and C.\n\nB", "B"), ("\u7b54\u6848\uff1aB", "B"), ('{"answer": "B"}', "B"), ("The answer is b.", "B"), ("The answer is B. C is too small.", "B"), ("B: not enough sleep", "B"), ("The answer is B not C", "B"),
@@ -126,7 +126,7 @@ def test_prose_is_no_expression(text, expression):
     ("gold", "answer", "verdict"),
     [
         ("5", "5.0", "equal"), ("5", "6", "unequal"), ("1/2", "0.5", "equal"), ("1/3", "0.3333", None), (r"\text{east}", "East.", "equal"), (r"\text{east}", r"\text{west}", "unequal"),
-        ("28%", "28", "equal"), ("28%", "29", None), ("x", "x", None), (r"\text{13}", "13", "equal"), ("(1,250)", "1250", None), ("2m", "2", None), ("2", "2m", None), ("$5", "5 dollars", "equal"), ("Monday", "monday", "equal"), ("unknown", "unknown", None),
+        ("28%", "28", "equal"), ("28%", "29", None), ("x", "x", None), (r"\text{13}", "13", "equal"), ("(1,250)", "1250", None), ("2m", "2", None), ("2", "2m", None), ("x", "X", "unequal"), ("$5", "5 dollars", "equal"), ("Monday", "monday", "equal"), ("unknown", "unknown", None),
     ],
 )  # fmt: skip
 def test_what_needs_no_algebra(gold, answer, verdict):
