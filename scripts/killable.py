@@ -92,16 +92,16 @@ class _Pool:
         with self.places:
             for _ in range(3):
                 worker = self._take()
-                reply = worker.ask(request)
-                is_alive = reply is not None and reply.get("value") != OVER_BUDGET
-                if is_alive and worker.answered < REQUESTS_PER_WORKER:
+                reply, is_alive = worker.ask(request), worker.process.returncode is None
+                # If it died before it began, or was killed from outside, that may not be this row's fault.
+                is_answer = reply is not None and worker.process.returncode != -signal.SIGKILL
+                if is_answer and is_alive and worker.answered < REQUESTS_PER_WORKER:
                     with self.lock:
                         self.idle.append(worker)
                 else:
                     worker.end()
-                if reply is not None and worker.process.returncode != -signal.SIGKILL:
+                if is_answer:
                     break
-                # It died before it began, or was killed from outside: that may not be this row's fault.
             if reply is None:
                 raise RuntimeError(f"the worker process ends at once: try `{sys.executable} {__file__} < /dev/null`")
         if "missing" in reply:

@@ -28,7 +28,6 @@ Importing this file needs the standard library only; everything else is imported
 from __future__ import annotations
 
 import ast
-import asyncio
 import concurrent.futures
 import functools
 import hashlib
@@ -1714,6 +1713,8 @@ class _Combined:
 
 class _AsyncCombined(_Combined):
     async def __call__(self, /, completions, **kwargs):
+        import asyncio  # two thirds of this file's import time, and only an async run needs it
+
         below = _arguments_below(self.__name__, kwargs)
 
         async def one(fn):

@@ -128,6 +128,18 @@ def test_equal_rows_are_run_once_and_remembered():
     assert len(asked) == 2
 
 
+def test_a_worker_retires_after_its_share_and_its_last_row_runs_once(monkeypatch, tmp_path):
+    """sympy's caches only grow, so a worker does not live for ever."""
+    monkeypatch.setattr(killable, "REQUESTS_PER_WORKER", 1)
+    (tmp_path / "counted.py").write_text(
+        "import sys\ndef note(path):\n    open(path, 'a').write('x')\n    return 1\n", encoding="utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    killable._end_pool()
+    assert killable.run("counted.note", [[str(tmp_path / "runs")]], 10.0) == [1]
+    assert (tmp_path / "runs").read_text() == "x" and not workers()
+
+
 def test_a_fork_gets_workers_of_its_own():
     killable.run("operator.add", [[1, 2]], 5.0)
     parent = workers()

@@ -173,7 +173,7 @@ def test_importing_pulls_in_nothing_heavy():
     )
     assert "rewards" in out.stdout
     heavy = {"torch", "trl", "transformers", "datasets", "jsonschema", "jsonschema_rs", "rich", "pyarrow", "numpy",
-             "math_verify", "sympy", "tenacity", "openai", "answers", "judge", "killable"}  # fmt: skip
+             "math_verify", "sympy", "tenacity", "openai", "asyncio", "answers", "judge", "killable"}  # fmt: skip
     assert not heavy & set(eval(out.stdout)), out.stdout
 
 

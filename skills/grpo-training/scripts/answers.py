@@ -276,9 +276,7 @@ _CHANGED = re.compile(
     r"(?:wait,?\s+|actually,?\s+)?(?:(?:it\s+is|it's|I\s+mean)\s+)?(?:option\s+)?[(*]*([A-Z])(?![\w'])(?!\s+[a-z])"
 )
 _ALONE = re.compile(r"(?:option|choice|answer)?\W*([A-Za-z])\W*", re.IGNORECASE)
-
-
-# Not \\w around it: a letter may stand between Chinese characters.
+# Not \w around it: a letter may stand between Chinese characters.
 _LETTER = re.compile(r"(?<![A-Za-z0-9_\u00c0-\u024f'\u2019])[A-Za-z](?![A-Za-z0-9_\u00c0-\u024f'\u2019])")
 
 
