@@ -24,10 +24,8 @@ import collections
 import contextlib
 import dataclasses
 import errno
-import hashlib
 import json
 import logging
-import math
 import os
 import re
 import select
@@ -63,7 +61,7 @@ START_S = 60  # for a container to come up; measured: bubblewrap 0.5 s, docker 1
 GRACE_S = 15  # how much longer than its job a sandbox may stay silent before it counts as lost
 SOURCE_BYTES = 1 << 20  # of a candidate; a longer one scores 0.0 unread
 JOBS_PER_SANDBOX = 1000  # then a fresh one
-UID = 61100  # + slot: one user per sandbox, so that none can use up the processes of another
+UID = 61100  # and up: one user per sandbox, so that none can use up the processes of another
 
 
 class SandboxError(RuntimeError):
@@ -106,17 +104,17 @@ def _folders_above(path: str) -> list[str]:
 def _interpreter(python: str | None) -> tuple[str, list[str], list[str]]:
     """An interpreter with pytest: its path, the folders it needs inside, its package folders."""
     if python is None:
-        code = "import json,sys,sysconfig;print(json.dumps([getattr(sys,'_base_executable',sys.executable),sys.base_prefix,"
-        code += "sorted({sysconfig.get_path(k) for k in ('purelib','platlib')})]))"
         found = [getattr(sys, "_base_executable", None) or sys.executable, sys.base_prefix]
         found.append(sorted({sysconfig.get_path(key) for key in ("purelib", "platlib")}))
     else:
-        code = "import json,sys,sysconfig;print(json.dumps([getattr(sys,'_base_executable',sys.executable),sys.base_prefix,"
-        code += "sorted({sysconfig.get_path(k) for k in ('purelib','platlib')})]))"
-        try:
-            found = json.loads(subprocess.run([python, "-c", code], capture_output=True, check=True).stdout)
-        except (OSError, subprocess.CalledProcessError, ValueError) as error:
-            raise SandboxError(f"{python} is no Python that could be asked for its folders: {error}") from None
+        code = (
+            "import json, sys, sysconfig; print(json.dumps([getattr(sys, '_base_executable', sys.executable), "
+            "sys.base_prefix, sorted({sysconfig.get_path(key) for key in ('purelib', 'platlib')})]))"
+        )
+        answer = _answers(python, "-c", code)
+        if answer is None:
+            raise SandboxError(f"{python} is no Python that tells where it keeps its packages")
+        found = json.loads(answer)
     executable, prefix, packages = os.path.realpath(found[0]), os.path.realpath(found[1]), found[2]
     needed = [] if prefix == "/usr" else [prefix]
     packages = [os.path.realpath(one) for one in packages if os.path.isdir(one)]
@@ -157,10 +155,35 @@ def bubblewrap(python: str | None = None, disk_mb: int = 64) -> Sandbox:
             words += ["--perms", "0755", "--dir", "/packages", "--ro-bind", path, inside[-1]]
     words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--die-with-parent", "--new-session"]
     words += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-    words += ["--hostname", "sandbox", "--clearenv", "--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin", "--cap-drop", "ALL"]
+    words += [
+        "--hostname",
+        "sandbox",
+        "--clearenv",
+        "--setenv",
+        "PATH",
+        "/usr/local/bin:/usr/bin:/bin",
+        "--cap-drop",
+        "ALL",
+    ]
     if os.geteuid() == 0:
-        words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--", "setpriv", "--reuid={uid}", "--regid={uid}"]
-        words += ["--clear-groups", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"]
+        words += [
+            "--cap-add",
+            "CAP_SETUID",
+            "--cap-add",
+            "CAP_SETGID",
+            "--",
+            "setpriv",
+            "--reuid={uid}",
+            "--regid={uid}",
+        ]
+        words += [
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--ambient-caps=-all",
+            "--bounding-set=-all",
+            "--no-new-privs",
+            "--",
+        ]
     else:
         words += ["--unshare-user", "--"]
     lacks = (
@@ -202,10 +225,12 @@ def podman(image: str, runtime: str | None = None, python: str = "python3", memo
 def from_command(command, python: str = "python3") -> Sandbox:
     """A prefix of your own. It must pass standard input on (docker and podman: -i) and needs no mounted folder; where it
     wants one, write {workdir}. A `docker run` without a name gets one, so that the container can be ended."""
-    if isinstance(command, Sandbox):
-        return command
+    if dataclasses.is_dataclass(command):  # perhaps of this file under another module name, as after unpickling
+        return Sandbox(**{field.name: getattr(command, field.name) for field in dataclasses.fields(Sandbox)})
     if isinstance(command, str) or not all(isinstance(word, str) for word in command) or not list(command):
-        raise TypeError(f"a sandbox is a list of words or made by bubblewrap(), docker() or podman(), got {command!r:.80}")
+        raise TypeError(
+            f"a sandbox is a list of words or made by bubblewrap(), docker() or podman(), got {command!r:.80}"
+        )
     words, stop = list(command), ()
     engine = os.path.basename(words[0])
     if engine in ("docker", "podman") and "run" in words and not any(word.startswith("--name") for word in words):
@@ -254,7 +279,9 @@ def detect(image: str | None = None) -> Sandbox:
     raise SandboxError("no sandbox works here: " + "; ".join(tried) + f". {INSTALL}")
 
 
-INSTALL = "Install one: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora), or docker or podman"
+INSTALL = (
+    "Install one: apt-get install bubblewrap (Debian, Ubuntu), dnf install bubblewrap (Fedora), or docker or podman"
+)
 
 # ------------------------------------------------------------------------------------------------- what is measured
 
@@ -345,7 +372,8 @@ CANARIES = {"return [40 + 2, 'yes']": "passed", "return [41, 'yes']": "wrong"}
 # Starts the runner: reads it from standard input, so that nothing has to be mounted.
 BOOT = """
 import json, os, sys, types
-sys.path += sys.argv[1:]
+if sys.argv[1:]:  # the packages of a virtual environment, not those of the interpreter it was made from
+    sys.path = [one for one in sys.path if "site-packages" not in one] + sys.argv[1:]
 def take(size):
     data = b""
     while len(data) < size:
@@ -382,13 +410,15 @@ class _Worker:
 
     def __init__(self, sandbox: Sandbox, slot: int):
         self.sandbox, self.process, self.jobs = sandbox, None, 0
-        # TRL starts one trainer per GPU; their sandboxes must not share users.
-        slot += 64 * int(os.environ.get("LOCAL_RANK") or 0)
+        # A user of its own for each sandbox of each trainer on this machine.
+        number = (16 * os.getpid() + slot) % 4000
         self.workdir = tempfile.mkdtemp(prefix="grpo-sandbox-")
         os.chmod(self.workdir, 0o555)
-        names = {"slot": str(slot), "uid": str(UID + slot), "name": f"grpo-sandbox-{uuid.uuid4().hex[:16]}"}
+        names = {"slot": str(slot), "uid": str(UID + number), "name": f"grpo-sandbox-{uuid.uuid4().hex[:16]}"}
         names["workdir"] = self.workdir
-        self.fill = lambda words: [re.sub(r"\{(slot|uid|name|workdir)\}", lambda m: names[m[1]], word) for word in words]
+        self.fill = lambda words: [
+            re.sub(r"\{(slot|uid|name|workdir)\}", lambda m: names[m[1]], word) for word in words
+        ]
         try:
             self._start()
         except BaseException:
@@ -534,7 +564,9 @@ class _Worker:
             try:
                 answer = self.ask(task)
             except _Lost as lost:
-                raise SandboxError(f"the sandbox ({self.sandbox}) fails its self-test: {lost}{self._last_words()}") from None
+                raise SandboxError(
+                    f"the sandbox ({self.sandbox}) fails its self-test: {lost}{self._last_words()}"
+                ) from None
             verdict = _verdict(answer, task)
             if verdict is None or verdict.reason != expected:
                 raise SandboxError(f"the sandbox ({self.sandbox}) fails its self-test: {answer}"[:600])
@@ -590,7 +622,9 @@ def _verdict(answer: dict, task: Task) -> Verdict | None:
 def _count_tests(tests: str) -> int:
     """Test functions in the source: the least that must pass where collecting them needs the candidate."""
     nodes = ast.walk(ast.parse(tests))
-    functions = [n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name.startswith("test")]
+    functions = [
+        n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name.startswith("test")
+    ]
     return max(1, len(functions))
 
 
@@ -708,7 +742,9 @@ class _Pool:
             lost = None
         self._worker(slot, fresh=True)
         if lost is None:
-            raise SandboxError(f"the sandbox ({self.sandbox}) cannot judge: {answer.get('detail') or answer.get('result')}")
+            raise SandboxError(
+                f"the sandbox ({self.sandbox}) cannot judge: {answer.get('detail') or answer.get('result')}"
+            )
         return Verdict("killed_sandbox", lost, mode=task.mode)
 
     def stop(self) -> None:
@@ -734,3 +770,609 @@ def worker_count() -> int:
     """One sandbox per core of this rank."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE") or 1)))
+
+
+# ------------------------------------------------------------------------------------------- problems, before answers
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """How the tests of a row are used: found out once, with the reference solution of the row."""
+
+    mode: str
+    cpu_s: float
+    wall_s: float
+    trouble: str = ""  # why nobody can be judged by these tests
+
+
+# What must not pass: if one of these does, the tests would pay it to every policy that finds it.
+_STUBS = {
+    "returns None": "def stub(*args, **kwargs): return None\n",
+    "equals everything": (
+        "class Equal:\n    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = lambda self, other: True\n"
+        "    __ne__ = lambda self, other: False\n    __hash__ = lambda self: 0\n"
+        "def stub(*args, **kwargs): return Equal()\n"
+    ),
+    "ends the process": "def stub(*args, **kwargs): __import__('os')._exit(0)\n",
+}
+
+
+def _stub(body: str, tests: str) -> str:
+    """A module in which each name that the tests may take from the candidate is the same function."""
+    names = set()
+    for node in ast.walk(ast.parse(tests)):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            names |= {alias.name for alias in node.names}
+    kept = sorted(name for name in names if name.isidentifier() and not name.startswith("__"))
+    return body + "".join(f"{name} = stub\n" for name in kept if name != "stub")
+
+
+def _examine(problems: list, run, mode: str, limits: Limits) -> dict:
+    """{(tests, reference): Problem} for each pair. The reference shows which mode the tests need and how long a right
+    answer takes; the stubs show whether the tests can tell right from wrong at all."""
+    found, left = {}, list(dict.fromkeys(problems))
+    ladder = ("split", "changes", "inproc") if mode == "auto" else (mode,)
+    last = {}
+    for step in ladder:
+        verdicts = run([Task(reference, tests, step, limits) for tests, reference in left])
+        for pair, verdict in zip(left, verdicts):
+            last[pair] = verdict
+            if verdict.reason == "passed":
+                # Ten times the reference, as the field does (0.5 s at least, since a start-up is noisy).
+                cpu_s = min(limits.cpu_s, max(0.5, 10 * verdict.cpu_s))
+                found[pair] = Problem(step, cpu_s, min(limits.wall_s, max(2.0, 10 * verdict.wall_s)))
+        left = [pair for pair in left if pair not in found]
+        if not left:
+            break
+    for pair in left:
+        hint = "" if mode == "auto" else "; mode='auto' tries the weaker modes too"
+        verdict = last[pair]
+        text = (
+            verdict.detail
+            if verdict.is_ours
+            else f"the reference solution does not pass ({verdict.reason}: {verdict.detail}){hint}"
+        )
+        found[pair] = Problem(ladder[-1], 0, 0, text)
+    checks = [
+        (
+            pair,
+            stub,
+            Task(
+                _stub(body, pair[0]),
+                pair[0],
+                problem.mode,
+                dataclasses.replace(limits, cpu_s=problem.cpu_s, wall_s=problem.wall_s),
+            ),
+        )
+        for pair, problem in found.items()
+        if not problem.trouble
+        for stub, body in _STUBS.items()
+        # In one process anything can equal everything, whatever the tests are: that is why this mode is the weaker one.
+        if not (problem.mode == "inproc" and stub == "equals everything")
+    ]
+    for (pair, stub, _), verdict in zip(checks, run([task for *_, task in checks])):
+        if verdict.reason == "passed":
+            found[pair] = dataclasses.replace(found[pair], trouble=f"the tests pass for code that {stub}")
+    return found
+
+
+_problems: dict = {}  # what _examine found, for the life of the process
+
+
+MODES = ("split", "changes", "inproc", "auto")
+
+
+def judge(
+    sources: list[str],
+    tests: list[str],
+    sandbox,
+    *,
+    timeout_s: float = 10,
+    mode: str = "split",
+    references: list | None = None,
+    partial: bool = False,
+    memory_mb: int = 1024,
+    workers: int | None = None,
+    engine: str = "local",
+) -> list[Verdict]:
+    """One verdict for each source, in order. Identical pairs of source and tests are judged once.
+
+    Args:
+        sources, tests (`list[str]`): model-written code and the pytest source that judges it, as long as each other.
+        sandbox (`Sandbox` or `list[str]`): see `bubblewrap`, `docker`, `podman`, `from_command`.
+        timeout_s (`float`): seconds for all tests of one candidate, of processor time and of the clock alike. A row
+            with a reference gets less: ten times what the reference took, at least 0.5 s of processor time.
+        mode (`str`): "split", "changes", "inproc", or "auto": the strictest in which the reference passes.
+        references (`list[str | None]`, optional): a right answer for each row.
+        partial (`bool`): run all tests, so that `passed / total` means something; else stop at the first that fails.
+        memory_mb (`int`): of all processes of one candidate.
+        workers (`int`, optional): sandboxes at a time, default one per core of this rank.
+        engine (`str`): "local", or "ray": tasks of a Ray cluster, one per candidate.
+
+    Raises:
+        SandboxError: nobody could judge, after two more attempts in fresh sandboxes.
+        TypeError, ValueError: an argument is wrong.
+    """
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
+    if engine not in ("local", "ray"):
+        raise ValueError(f"engine must be 'local' or 'ray', got {engine!r}")
+    references = references or [None] * len(sources)
+    if mode == "auto" and not all(references):
+        raise ValueError("mode='auto' needs the column `reference`: a right answer for each row")
+    sandbox = from_command(sandbox)
+    limits = Limits(cpu_s=timeout_s, wall_s=timeout_s, memory_mb=memory_mb)
+
+    def run(tasks: list[Task]) -> list[Verdict]:
+        verdicts = {task: _unread(task) for task in tasks}  # each different task once
+        todo = [task for task, verdict in verdicts.items() if verdict is None]
+        if todo and engine == "ray":
+            verdicts.update(zip(todo, _run_on_ray(sandbox, todo)))
+        elif todo:
+            verdicts.update(zip(todo, _pool(sandbox).run(todo, workers or worker_count())))
+        return [verdicts[task] for task in tasks]
+
+    pairs = [(test, reference) for test, reference in zip(tests, references) if reference]
+    key = (sandbox, mode, limits)
+    new = [pair for pair in pairs if (key, pair) not in _problems]
+    if new:
+        _problems.update({(key, pair): problem for pair, problem in _examine(new, run, mode, limits).items()})
+    tasks: list = []
+    for source, test, reference in zip(sources, tests, references):
+        problem = _problems[key, (test, reference)] if reference else Problem(mode, timeout_s, timeout_s)
+        if problem.trouble:
+            tasks.append(Verdict("broken_tests", problem.trouble, is_ours=True, mode=problem.mode))
+        else:
+            own = dataclasses.replace(limits, cpu_s=problem.cpu_s, wall_s=problem.wall_s)
+            tasks.append(Task(source, test, problem.mode, own, partial))
+    todo = [task for task in tasks if isinstance(task, Task)]
+    judged = iter(run(todo))
+    return [next(judged) if isinstance(task, Task) else task for task in tasks]
+
+
+def _unread(task: Task) -> Verdict | None:
+    """The verdict on what need not be run."""
+    try:
+        too_long = len(task.source.encode("utf-8")) > SOURCE_BYTES
+    except UnicodeEncodeError as error:
+        return Verdict("syntax", f"the code cannot be written as UTF-8: {error.reason}", mode=task.mode)
+    return Verdict("too_long", f"more than {SOURCE_BYTES} bytes", mode=task.mode) if too_long else None
+
+
+# ------------------------------------------------------------------------------------------------ several machines
+
+
+def _judge_there(folder_of_sources: dict, sandbox: dict, tasks: list[dict]) -> list[dict]:
+    """One Ray task. The scripts travel with it, and stay loaded with their warm sandbox in the worker's process."""
+    import importlib.util
+    import os
+    import sys
+    import tempfile
+
+    if "grpo_sandbox" not in sys.modules:
+        folder = tempfile.mkdtemp(prefix="grpo-scripts-")
+        for name, text in folder_of_sources.items():
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        specification = importlib.util.spec_from_file_location("grpo_sandbox", os.path.join(folder, "sandbox.py"))
+        sys.modules["grpo_sandbox"] = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(sys.modules["grpo_sandbox"])
+    here = sys.modules["grpo_sandbox"]
+    asked = [here.Task(**{**one, "limits": here.Limits(**one["limits"])}) for one in tasks]
+    verdicts = here._pool(here.Sandbox(**sandbox)).run(asked, 1)
+    return [here.dataclasses.asdict(one) for one in verdicts]
+
+
+def _run_on_ray(sandbox: Sandbox, tasks: list[Task]) -> list[Verdict]:
+    """Ray places the tasks, one processor each, and repeats those whose worker or machine was lost."""
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("engine='ray' needs Ray: pip install ray") from error
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)  # RAY_ADDRESS names the cluster; without it a local one is started
+    here = os.path.dirname(os.path.abspath(__file__))
+    sources = {}
+    for name in ("sandbox.py", "sandbox_runner.py", "sandbox_proxy.py"):
+        with open(os.path.join(here, name), encoding="utf-8") as file:
+            sources[name] = file.read()
+    there = ray.remote(num_cpus=1, max_retries=2)(_judge_there)
+    shared, plain = ray.put(sources), dataclasses.asdict(sandbox)
+    # A few for each processor: fewer self-tests than one by one, still even if some take long.
+    size = max(1, min(8, len(tasks) // (2 * max(1, int(ray.cluster_resources().get("CPU", 1))))))
+    chunks = [tasks[at : at + size] for at in range(0, len(tasks), size)]
+    waiting = [there.remote(shared, plain, [dataclasses.asdict(task) for task in chunk]) for chunk in chunks]
+    try:
+        return [Verdict(**one) for answer in ray.get(waiting) for one in answer]
+    except ray.exceptions.RayTaskError as error:
+        raise SandboxError(f"a Ray worker cannot judge: {error.cause}") from error
+    except ray.exceptions.RayError as error:
+        raise SandboxError(f"Ray lost a task and its repetitions: {error}") from error
+
+
+# ---------------------------------------------------------------------------------------------------------- doctor
+
+
+@dataclasses.dataclass
+class _Check:
+    id: str
+    verdict: str  # pass, fail, not measured
+    detail: str
+
+
+def _reported(verdict: Verdict) -> dict:
+    """What a doctor's candidate found out: its tests fail with it as the message."""
+    match = re.search(r"REPORT (\{.*\})", verdict.detail)
+    if match is None:
+        raise SandboxError(f"no report: {verdict.reason} {verdict.detail[-200:]}")
+    return json.loads(match[1])
+
+
+_REPORT_TESTS = """
+import json, candidate
+def test_report():
+    found = json.dumps(candidate.report())
+    raise AssertionError("REPORT " + found)
+"""
+
+_DOCTOR = {
+    "network": """
+import socket
+def report():
+    reached = []
+    for kind, name, address in ((socket.SOCK_STREAM, "tcp", ("127.0.0.1", {tcp})), (socket.SOCK_STREAM, "internet", ("1.1.1.1", 53))):
+        with socket.socket(socket.AF_INET, kind) as s:
+            s.settimeout(1)
+            try: s.connect(address); reached.append(name)
+            except OSError: pass
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try: s.sendto(b"x", ("127.0.0.1", {udp}))
+        except OSError: pass
+    with socket.socket(socket.AF_UNIX) as s:
+        try: s.connect("\\0{abstract}"); reached.append("abstract")
+        except OSError: pass
+    return {{"reached": reached}}
+""",
+    "files": """
+import os
+def report():
+    wrote, read = [], []
+    for folder in ("/", "/usr", "/etc", "/var/tmp", "/home", "/root", "/opt", "/dev", "/proc", "/packages", {folder!r}):
+        try:
+            with open(os.path.join(folder, "grpo-doctor"), "w") as f: f.write("x")
+            wrote.append(folder)
+        except OSError: pass
+    for path in ({marker!r}, "/etc/shadow", "/etc/ssh/ssh_host_rsa_key", "/root/.bash_history", "/var/log/dpkg.log"):
+        try:
+            with open(path, "rb") as f: f.read(1)
+            read.append(path)
+        except OSError: pass
+    return {{"wrote": wrote, "read": read}}
+""",
+    "environment": """
+import os
+def report():
+    found = [name for name in os.environ if {secret!r} in os.environ[name]]
+    for pid in [p for p in os.listdir("/proc") if p.isdigit()] if os.path.isdir("/proc") else []:
+        try:
+            with open(f"/proc/{{pid}}/environ", "rb") as f:
+                if {secret!r}.encode() in f.read(): found.append("pid " + pid)
+        except OSError: pass
+    return {{"found": found, "names": sorted(os.environ)}}
+""",
+    "processes": """
+import ctypes, os, time
+def report():
+    c, rights = ctypes.CDLL(None), []
+    for name, args in (("setuid", (0,)), ("chroot", (b"/",)), ("sethostname", (b"x", 1)), ("mount", (b"x", b"/tmp", b"tmpfs", 0, None)), ("unshare", (0x10000000,))):
+        if getattr(c, name)(*args) == 0: rights.append(name)
+    seen = [p for p in os.listdir("/proc") if p.isdigit()] if os.path.isdir("/proc") else []
+    try: os.kill({pid}, 0); signalled = True
+    except OSError: signalled = False
+    made = 0
+    while made < 5000:
+        try: child = os.fork()
+        except OSError: break
+        if child == 0:
+            time.sleep(30); os._exit(0)
+        made += 1
+    return {{"seen": len(seen), "signalled": signalled, "made": made, "rights": rights}}
+""",
+    "memory_one": """
+def report():
+    held, step = [], 64 << 20
+    try:
+        while len(held) < 64: held.append(b"x" * step)
+    except MemoryError: pass
+    return {{"mb": len(held) * 64}}
+""",
+    "memory_all": """
+import os, time
+def report():
+    for _ in range(6):
+        if os.fork() == 0:
+            try: x = b"x" * (600 << 20); time.sleep(20)
+            finally: os._exit(0)
+    time.sleep(8)
+    return {{"mb": 3600}}
+""",
+    "disk": """
+import os
+def report():
+    wrote = 0
+    for folder in ("/tmp", "/dev/shm", "."):
+        for number in range(40):
+            try:
+                with open(os.path.join(folder, "fill%d" % number), "wb") as f:
+                    for _ in range(64): f.write(b"x" * (1 << 20)); wrote += 1
+            except OSError: break
+    return {{"mb": wrote}}
+""",
+    "left": """
+import os, socket
+for folder in ("/tmp", "/dev/shm", "/var/tmp", ".", os.path.expanduser("~"), "/dev/mqueue"):
+    try: open(os.path.join(folder, "left_behind"), "w").close()
+    except OSError: pass
+if os.fork() == 0:
+    os.setsid()
+    s = socket.socket(socket.AF_UNIX)
+    s.bind("\\0grpo-doctor-daemon"); s.listen(1)
+    import time; time.sleep(60); os._exit(0)
+def report(): return {{}}
+""",
+    "found": """
+import os, socket
+def report():
+    found = [f for f in ("/tmp", "/dev/shm", "/var/tmp", ".", os.path.expanduser("~"), "/dev/mqueue") if os.path.exists(os.path.join(f, "left_behind"))]
+    with socket.socket(socket.AF_UNIX) as s:
+        try: s.connect("\\0grpo-doctor-daemon"); found.append("a process")
+        except OSError: pass
+    return {{"found": found}}
+""",
+}
+
+_FORGERIES = {
+    "ends its process": "import os\ndef answer(): os._exit(0)\n",
+    "equals everything": "class E:\n    __eq__ = lambda s, o: True\ndef answer(): return E()\n",
+    "patches pytest": (
+        "import _pytest.reports as r\nold = r.TestReport.from_item_and_call.__func__\n"
+        "def new(c, i, k):\n    x = old(c, i, k); x.outcome = 'passed'; return x\n"
+        "r.TestReport.from_item_and_call = classmethod(new)\ndef answer(): return 0\n"
+    ),
+    "reads the answer": (
+        "import ast, glob, re\ndef answer():\n    for p in glob.glob('/tmp/**/*', recursive=True) + glob.glob('/proc/*/cmdline'):\n"
+        "        try: m = re.search(r'== (\\[4.*?\\])', open(p, errors='replace').read())\n        except OSError: continue\n"
+        "        if m and 'glob' not in m[1]: return ast.literal_eval(m[1])\n"
+    ),
+    "talks over the wire": (
+        'import os, struct\ndef answer():\n    m = b\'{"value": {"result": ["list", [42, "no"]]}}\'\n'
+        "    for d in range(3, 20):\n        try: os.write(d, struct.pack('>I', len(m)) + m)\n        except OSError: pass\n    return 0\n"
+    ),
+}
+
+
+def _doctor(sandbox: Sandbox) -> tuple[list[_Check], dict]:
+    """Attack the sandbox from inside, and say for each protection whether it held."""
+    checks: list[_Check] = []
+    try:
+        pool, started = _pool(sandbox), time.monotonic()
+        pool.run([Task("def answer(): return [42, 'yes']\n", CANARY_TESTS)], 1)
+    except (SandboxError, TypeError) as error:
+        names = ("start", "verdict", "network", "files", "environment", "processes", "memory", "disk", "output", "time")
+        checks = [_Check("start", "fail", str(error))]
+        return checks + [
+            _Check(name, "not measured", "the sandbox does not start") for name in (*names[1:], "leftovers")
+        ], {}
+    facts = dict(pool.workers[0].facts, start_s=round(time.monotonic() - started, 2))
+    own = "each candidate in namespaces of its own" if facts["isolated"] else "candidates share one set of namespaces"
+    checks.append(
+        _Check("start", "pass", f"{facts['start_s']} s, Python {facts['python']}, pytest {facts['pytest']}, {own}")
+    )
+    secret = uuid.uuid4().hex
+    os.environ["GRPO_DOCTOR_SECRET"] = secret
+
+    def task(name, limits=Limits(), **values):  # noqa: B008
+        return Task(_DOCTOR[name].format(**values), _REPORT_TESTS, limits=limits)
+
+    def measure(name, decide):
+        """decide() gives whether it held and the detail."""
+        try:
+            held, detail = decide()
+            checks.append(_Check(name, "pass" if held else "fail", detail))
+        except (SandboxError, OSError, KeyError, ValueError) as error:
+            checks.append(_Check(name, "not measured", str(error)[:300]))
+
+    def verdicts():
+        paid = [
+            name
+            for name, source in _FORGERIES.items()
+            if pool.run([Task(source, CANARY_TESTS)], 1)[0].reason == "passed"
+        ]
+        return (
+            not paid,
+            f"paid for: {', '.join(paid)}"
+            if paid
+            else f"{len(_FORGERIES)} forgeries of a wrong answer fail, the right answer passes",
+        )
+
+    def network():
+        with (
+            socket.socket() as tcp,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+            socket.socket(socket.AF_UNIX) as abstract,
+        ):
+            name = f"grpo-doctor-{uuid.uuid4().hex}"
+            tcp.bind(("127.0.0.1", 0))
+            udp.bind(("127.0.0.1", 0))
+            abstract.bind("\0" + name)
+            tcp.listen(1)
+            abstract.listen(1)
+            udp.setblocking(False)
+            values = {"tcp": tcp.getsockname()[1], "udp": udp.getsockname()[1], "abstract": name}
+            reached = _reported(pool.run([task("network", **values)], 1)[0])["reached"]
+            with contextlib.suppress(BlockingIOError):
+                reached += ["udp"] if udp.recv(8) else []
+        return (
+            not reached,
+            f"reaches {', '.join(reached)}"
+            if reached
+            else "no way to the host's loopback (TCP, UDP, abstract sockets) or out",
+        )
+
+    def files():
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            marker = os.path.join(folder, "marker")
+            with open(marker, "w") as file:
+                file.write("x")
+            found = _reported(pool.run([task("files", folder=folder, marker=marker)], 1)[0])
+        bad = found["wrote"] + found["read"]
+        return (
+            not bad,
+            f"wrote {found['wrote']}, read {found['read']}"
+            if bad
+            else "nothing of the host is read or written, the root is read-only",
+        )
+
+    def environment():
+        found = _reported(pool.run([task("environment", secret=secret)], 1)[0])
+        return not found["found"], f"finds a secret in {found['found']}" if found[
+            "found"
+        ] else f"only {', '.join(found['names'])}"
+
+    def processes():
+        found = _reported(pool.run([task("processes", pid=os.getpid())], 1)[0])
+        good = not found["signalled"] and found["made"] <= 256 and not found["rights"]
+        return (
+            good,
+            f"sees {found['seen']} processes, signals the host's: {found['signalled']}, starts {found['made']} at most, privileged calls allowed: {', '.join(found['rights']) or 'none'}",
+        )
+
+    def memory():
+        one = _reported(pool.run([task("memory_one")], 1)[0])["mb"]
+        verdict = pool.run([task("memory_all", Limits(wall_s=30))], 1)[0]
+        held = one <= 1024 and verdict.reason in ("memory", "killed_sandbox")
+        return (
+            held,
+            f"one process gets {one} MB of 1024; six that take 600 MB each: {verdict.reason} ({verdict.detail})",
+        )
+
+    def disk():
+        found = _reported(pool.run([task("disk", Limits(wall_s=60, cpu_s=60))], 1)[0])
+        return found["mb"] <= 256, f"{found['mb']} MB written before it is full"
+
+    def output():
+        printed = pool.run(
+            [
+                Task(
+                    "def answer():\n    for _ in range(200): print('x' * (1 << 20))\n    return [42, 'yes']\n",
+                    CANARY_TESTS,
+                )
+            ],
+            1,
+        )[0]
+        returned = pool.run([Task("def answer(): return 'x' * (200 << 20)\n", CANARY_TESTS)], 1)[0]
+        good = printed.reason == "passed" and returned.reason in ("output", "memory")
+        return good, f"200 MB printed: {printed.reason}; 200 MB returned: {returned.reason}"
+
+    def timing():
+        spent = []
+        for body in (
+            "while True: pass",
+            "__import__('time').sleep(60)",
+            "__import__('os').fork(); exec('while True: pass')",
+        ):
+            started = time.monotonic()
+            verdict = pool.run(
+                [Task(f"def answer():\n    {body}\n", CANARY_TESTS, limits=Limits(cpu_s=1, wall_s=2))], 1
+            )[0]
+            spent.append((verdict.reason, time.monotonic() - started))
+        good = all(reason == "timeout" and seconds < 6 for reason, seconds in spent)
+        return good, ", ".join(
+            f"{reason} after {seconds:.1f} s" for reason, seconds in spent
+        ) + " (loop, sleep, fork; limits 1 s and 2 s)"
+
+    def leftovers():
+        pool.run([task("left")], 1)
+        found = _reported(pool.run([task("found")], 1)[0])["found"]
+        return (
+            not found,
+            f"finds {found} of the one before" if found else "files and processes of the one before are gone",
+        )
+
+    for name, decide in {
+        "verdict": verdicts, "network": network, "files": files, "environment": environment, "processes": processes,
+        "memory": memory, "disk": disk, "output": output, "time": timing, "leftovers": leftovers,
+    }.items():  # fmt: skip
+        measure(name, decide)
+    return checks, facts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="sandbox.py",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Measure on this machine whether model-written code can be judged safely.",
+        epilog="""\
+examples:
+  python scripts/sandbox.py doctor                                  the strongest sandbox found here
+  python scripts/sandbox.py doctor --image my-pytest-image          gVisor, podman or docker with that image
+  python scripts/sandbox.py doctor --json -- docker run --rm -i ... a command of your own
+
+exit codes: 0 every protection held, 1 one failed or could not be measured, 2 wrong usage""",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    doctor = commands.add_parser(
+        "doctor", help="attack a sandbox from inside: pass, fail or not measured, one line each"
+    )
+    doctor.add_argument("--sandbox", choices=("auto", "bubblewrap", "docker", "podman"), default="auto")
+    doctor.add_argument("--image", help="container image with python3 and pytest (docker, podman, auto)")
+    doctor.add_argument("--runtime", help="container runtime, runsc for gVisor")
+    doctor.add_argument("--python", help="interpreter with pytest (default: this one, or python3 of the image)")
+    doctor.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    doctor.add_argument(
+        "prefix", nargs="*", metavar="-- WORD", help="a command of your own that isolates what follows it"
+    )
+    options = parser.parse_args()
+    if options.sandbox in ("docker", "podman") and not options.image:
+        parser.error(f"--sandbox {options.sandbox} needs --image: one with python3 and pytest")
+    if options.prefix and (options.image or options.sandbox != "auto"):
+        parser.error("give either a command of your own or --sandbox and --image")
+    checks, facts, sandbox = [], {}, None
+    try:
+        if options.prefix:
+            sandbox = from_command(options.prefix, options.python or "python3")
+        elif options.sandbox in ("docker", "podman"):
+            sandbox = docker(options.image, options.runtime, options.python or "python3", engine=options.sandbox)
+        elif options.sandbox == "bubblewrap":
+            sandbox = bubblewrap(options.python)
+        else:
+            sandbox = detect(options.image)
+        print(f"attacking {sandbox} from inside, about 30 s", file=sys.stderr)
+        checks, facts = _doctor(sandbox)
+    except SandboxError as error:
+        checks = [_Check("start", "fail", str(error))]
+    lacks = list(sandbox.lacks) if sandbox else []
+    if options.json:
+        report = {"schema_version": 1, "sandbox": str(sandbox) if sandbox else None, "facts": facts, "lacks": lacks}
+        report["command"] = list(sandbox.command) if sandbox else None
+        report["checks"] = [dataclasses.asdict(check) for check in checks]
+        report["install"] = None if sandbox else INSTALL
+        print(json.dumps(report, indent=1))
+    else:
+        for check in checks:
+            print(f"{check.verdict:12} {check.id:11} {check.detail}")
+        if lacks:
+            print("not protected from: " + "; ".join(lacks))
+    return 0 if all(check.verdict == "pass" for check in checks) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -20,6 +20,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import importlib
 import inspect
 import io
 import json
@@ -329,7 +330,22 @@ READABLE = {
 
 def describe_class(cls) -> list:
     """Names of the special methods its instances have."""
-    return [name for name in DUNDERS if getattr(cls, name, None) is not None]
+    found = {}
+    for one in reversed(cls.__mro__):  # not getattr, which would find what the metaclass has
+        found.update((name, value) for name, value in vars(one).items() if name in DUNDERS)
+    return [name for name, value in found.items() if value is not None]
+
+
+def describe_callable(value) -> dict:
+    """What decorators and functions that count arguments ask of a function or a class."""
+    facts = {}
+    if isinstance(value, (type, types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
+        facts = {name: getattr(value, name, None) for name in ("__name__", "__qualname__", "__doc__")}
+        try:
+            facts["parameters"] = [[one.name, int(one.kind)] for one in inspect.signature(value).parameters.values()]
+        except (ValueError, TypeError):
+            pass
+    return facts
 
 
 def _lineage(cls, own, theirs) -> list:
@@ -409,13 +425,30 @@ class _Typed(io.TextIOBase):
 class _Theirs:
     """A test's own object as the candidate sees it: every use is asked of the tests' process."""
 
-    __slots__ = ("_agent", "_id")
+    __slots__ = ("_agent", "_facts", "_id")
 
-    def __init__(self, agent, number):
-        object.__setattr__(self, "_agent", agent)
-        object.__setattr__(self, "_id", number)
+    def __init__(self, agent, number, facts):
+        for name, value in (("_agent", agent), ("_id", number), ("_facts", facts)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def __doc__(self):
+        return self._facts.get("__doc__")
+
+    @property
+    def __signature__(self):
+        if "parameters" not in self._facts:
+            raise AttributeError("__signature__")
+        return inspect.Signature([inspect.Parameter(name, kind) for name, kind in self._facts["parameters"]])
+
+    @property
+    def __code__(self):
+        names = [name for name, kind in self._facts.get("parameters", ()) if kind < inspect.Parameter.VAR_POSITIONAL]
+        return types.SimpleNamespace(co_argcount=len(names), co_varnames=tuple(names))
 
     def __getattr__(self, name):
+        if name in self._facts:
+            return self._facts[name]
         if name.startswith("_"):
             raise AttributeError(name)
         return self._agent.ask({"theirs": self._id, "do": "get", "a": [name]})
@@ -437,7 +470,8 @@ def _theirs_class(name: str, dunders: list):
         return call
 
     methods = {one: forward(one) for one in dunders if one in DUNDERS and one != "__hash__"}
-    return type(name, (_Theirs,), {"__slots__": (), **methods, "__hash__": _Theirs.__hash__})
+    fixed = {"__slots__": (), "__hash__": _Theirs.__hash__, "__doc__": _Theirs.__doc__}
+    return type(name, (_Theirs,), {**methods, **fixed})
 
 
 class Agent:
@@ -453,6 +487,7 @@ class Agent:
         self.their_errors: dict = {}  # number of a test's exception class -> the class made for it here
         self.warned: list = []
         self.logged: list = []
+        self.patched: dict = {}  # what tests have replaced in modules, as it was
         self.loop = None
         self.module = types.ModuleType("candidate")
 
@@ -494,9 +529,9 @@ class Agent:
             return self.objects[parts[0]]
         if tag == "error":
             return self._error_class(parts[0])
-        number, name, dunders = parts
+        number, name, dunders, facts = parts
         if number not in self.theirs:
-            self.theirs[number] = _theirs_class(name, dunders)(self, number)
+            self.theirs[number] = _theirs_class(name, dunders)(self, number, facts)
         return self.theirs[number]
 
     def _error_class(self, lineage):
@@ -610,9 +645,16 @@ class Agent:
             import numpy
 
             numpy.random.seed(self.decode(value))
+        elif name == "patches":
+            for module, attribute, one in value:
+                self._patch(importlib.import_module(module), attribute, one)
         elif name == "levels":
             for logger, level in value.items():
                 logging.getLogger(logger).setLevel(level)
+
+    def _patch(self, module, attribute, value):
+        original = self.patched.setdefault((module, attribute), getattr(module, attribute, None))
+        setattr(module, attribute, original if value is None else self.decode(value[0]))
 
     def _do_load(self, module, message):
         source = self._write(message["source"])
@@ -957,6 +999,8 @@ class Link:
     # --- values
 
     def _other(self, value):
+        if inspect.iscoroutine(value):
+            value = _OnItsOwn(value)
         if isinstance(value, type):
             if type(value) is RemoteClass and value is not RemoteObject:
                 return ["yours", value._grpo_class]
@@ -971,7 +1015,8 @@ class Link:
             or (isinstance(value, types.BuiltinFunctionType) and value in _REFUSED_FUNCTIONS)
         ):
             raise TypeError(f"a {type(value).__name__} of the tests cannot be sent to the candidate's process")
-        return ["theirs", self._number(value), type(value).__name__, describe_class(type(value))]
+        facts = describe_callable(value)
+        return ["theirs", self._number(value), type(value).__name__, describe_class(type(value)), facts]
 
     def encode(self, value):
         return encode(value, self._other)
@@ -1111,6 +1156,21 @@ class Link:
         return error
 
 
+class _OnItsOwn:
+    """A coroutine of the tests that the candidate awaits: run to its end in a thread, since a loop may be running."""
+
+    def __init__(self, coroutine):
+        self.coroutine = coroutine
+
+    def __await__(self):
+        import asyncio
+        import concurrent.futures
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            return pool.submit(asyncio.run, self.coroutine).result()
+        yield
+
+
 def _candidate_number(cls):
     return cls.__dict__.get("_grpo_class") if isinstance(cls, type) else None
 
@@ -1157,7 +1217,8 @@ def _special(name: str):
         def method(self, other):
             if not isinstance(other, RemoteObject):
                 raise TypeError(REFUSED.format(what="Ordering"))
-            return ask(self, [other]) is True
+            answer = ask(self, [other])
+            return answer if answer is NotImplemented else answer is True
 
     elif name in ARITHMETIC or name == "__contains__":
 

@@ -13,6 +13,7 @@ source of this file comes over standard input too.
 from __future__ import annotations
 
 import ast
+import base64
 import collections
 import ctypes
 import gc
@@ -612,15 +613,52 @@ def stand_in_for(link: proxy.Link, source: str) -> None:
         given = b"" if input is None else input.encode() if isinstance(input, str) else bytes(input)
         packed = link.encode(given)[1]
         answer = link.ask("program", words=["candidate.py", *words[1:]], input=packed, timeout=timeout, source=source)
-        status, out, error = (link.decode(one) for one in answer)
+        status, out, error = int(answer[0]), base64.b64decode(answer[1]), base64.b64decode(answer[2])
         if is_text:
             out, error = (one.decode("utf-8", "replace") for one in (out, error))
-        done = subprocess.CompletedProcess(command, int(status), out, error)
+        done = subprocess.CompletedProcess(command, status, out, error)
         if check:
             done.check_returncode()
         return done
 
     subprocess.run = run
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in sys.stdlib_module_names and name.partition(".")[0] not in _NOT_MIRRORED:
+            if type(module) is types.ModuleType:
+                module.__class__ = _mirrored(link, name)
+
+
+# Modules that pytest, mock and this file themselves change while tests run.
+_NOT_MIRRORED = {
+    "sys",
+    "unittest",
+    "importlib",
+    "warnings",
+    "logging",
+    "threading",
+    "subprocess",
+    "linecache",
+    "tempfile",
+}
+
+
+def _mirrored(link: proxy.Link, name: str) -> type:
+    """A module that tells the candidate's process what a test replaces in it, as mock.patch and monkeypatch do."""
+    originals: dict = {}
+
+    class Mirrored(types.ModuleType):
+        def __setattr__(self, attribute, value):
+            original = originals.setdefault(attribute, self.__dict__.get(attribute))
+            super().__setattr__(attribute, value)
+            if name == "builtins" and attribute not in ("open", "print"):
+                return
+            try:
+                described = None if value is original else [link.encode(value)]
+            except (TypeError, ValueError):
+                return
+            link.pending.setdefault("patches", []).append([name, attribute, described])
+
+    return Mirrored
 
 
 _CANARY = "def test_canary():\n    import candidate\n    assert [1] == [2]\n"
@@ -628,6 +666,8 @@ _CANARY = "def test_canary():\n    import candidate\n    assert [1] == [2]\n"
 
 def judge_in_process(source: str, tests: str) -> dict:
     """Tests and candidate in one process, the weaker way: everything here can be changed by the candidate."""
+    os.makedirs(TESTS, exist_ok=True)
+    open(f"{TESTS}/test_candidate.py", "a").close()
     judge, load_error = Judge(), []
     session = open_session(judge)
     judge.code = compile_tests(tests + "\n\n" + _CANARY.replace("test_canary", "test_zz_canary"), session.config)

@@ -1,0 +1,181 @@
+"""What honest tests do to honest code (IDIOMS: each must pass, in split mode), what needs more than split mode
+(CHANGES, SAME_PROCESS), and how code lies (FORGERIES: each must fail). Each is (candidate, tests)."""
+
+IDIOMS = {
+    "docstring": ('def f(x):\n    "Sort."\n    return sorted(x)\n', 'from candidate import f\ndef test():\n    assert f.__doc__ == "Sort." and f.__name__ == "f"\n'),
+    "class docstring": ('class A:\n    "Holds."\n', 'from candidate import A\ndef test():\n    assert A.__doc__ == "Holds." and A().__doc__ == "Holds." and A.__name__ == "A"\n'),
+    "signature": (
+        "def f(a: int, b=2, *args, c: str = 'x', **kw) -> list:\n    ...\n",
+        "import inspect\nfrom candidate import f\ndef test():\n    s = inspect.signature(f)\n    assert list(s.parameters) == ['a', 'b', 'args', 'c', 'kw'] and s.parameters['b'].default == 2\n    assert s.parameters['a'].annotation is int and s.return_annotation is list\n    assert s.parameters['c'].kind is inspect.Parameter.KEYWORD_ONLY\n    assert inspect.getfullargspec(f).args == ['a', 'b']\n",
+    ),
+    "annotations": ("def f(a: int) -> str: ...\n", "from candidate import f\ndef test(): assert f.__annotations__ == {'a': int, 'return': str}\n"),
+    "time zones": (
+        "import datetime as d, zoneinfo\ndef f(x): return x + d.timedelta(hours=1)\ndef g(): return d.datetime(2024, 1, 1, tzinfo=zoneinfo.ZoneInfo('Europe/Berlin'))\n",
+        "import datetime as d\nfrom candidate import f, g\ndef test():\n    t = d.datetime(2024, 1, 1, tzinfo=d.timezone.utc)\n    assert f(t) == d.datetime(2024, 1, 1, 1, tzinfo=d.timezone.utc) and f(t).tzinfo is d.timezone.utc\n    assert g().utcoffset() == d.timedelta(hours=1) and g().tzinfo.key == 'Europe/Berlin'\n    o = d.timezone(d.timedelta(hours=2), 'X')\n    assert f(t.astimezone(o)).tzname() == 'X'\n",
+    ),
+    "warnings": (
+        "import warnings\nclass Old(UserWarning): ...\ndef f():\n    warnings.warn('old thing', DeprecationWarning)\n    return 1\ndef g(): warnings.warn('mine', Old)\n",
+        "import pytest, warnings\nfrom candidate import f, g, Old\ndef test():\n    with pytest.warns(DeprecationWarning, match='old'):\n        assert f() == 1\n    with pytest.warns(Old): g()\n    with warnings.catch_warnings():\n        warnings.simplefilter('error')\n        with pytest.raises(DeprecationWarning): f()\n    with warnings.catch_warnings(record=True) as seen:\n        warnings.simplefilter('always')\n        f()\n    assert len(seen) == 1 and issubclass(seen[0].category, DeprecationWarning)\n",
+    ),
+    "logging": (
+        "import logging\nlog = logging.getLogger('app')\ndef f():\n    log.debug('low')\n    log.info('step %d', 3)\n    log.warning('careful')\n",
+        "import logging\nfrom candidate import f\ndef test(caplog):\n    f()\n    assert caplog.messages == ['careful']\n    caplog.clear()\n    with caplog.at_level(logging.INFO):\n        f()\n    assert caplog.record_tuples == [('app', 20, 'step 3'), ('app', 30, 'careful')]\ndef test_named(caplog):\n    caplog.set_level(logging.DEBUG, logger='app')\n    f()\n    assert 'low' in caplog.text\n",
+    ),
+    "environment": (
+        "import os\ndef f(): return os.environ.get('MODE', 'none')\n",
+        "from candidate import f\ndef test(monkeypatch):\n    monkeypatch.setenv('MODE', 'fast')\n    assert f() == 'fast'\n    monkeypatch.delenv('MODE')\n    assert f() == 'none'\ndef test_after(): assert f() == 'none'\n",
+    ),
+    "seeds": (
+        "import random\ndef f(): return [random.randint(1, 6) for _ in range(5)]\n",
+        "import random\nfrom candidate import f\ndef test():\n    random.seed(3); a = f()\n    random.seed(3); b = [random.randint(1, 6) for _ in range(5)]\n    assert a == b\n    random.seed(3)\n    assert f() == a\n",
+    ),
+    "instances of the tests' classes": (
+        "def area(s): return s.w * s.h\ndef grow(s):\n    s.w += 1\n    return s\ndef biggest(xs): return max(xs, key=lambda s: s.area())\ndef total(xs): return sum(len(x) for x in xs)\n",
+        "from candidate import area, grow, biggest, total\nclass Box:\n    def __init__(self, w, h): self.w, self.h = w, h\n    def area(self): return self.w * self.h\n    def __len__(self): return self.w\ndef test():\n    b = Box(2, 3)\n    assert area(b) == 6 and grow(b) is b and b.w == 3\n    assert biggest([Box(1, 1), b]) is b and total([b, Box(4, 1)]) == 7\n",
+    ),
+    "linked list of the tests": (
+        "def reverse(h):\n    p = None\n    while h:\n        h.next, p, h = p, h, h.next\n    return p\n",
+        "from candidate import reverse\nclass Node:\n    def __init__(self, v, n=None): self.v, self.next = v, n\ndef test():\n    n = reverse(Node(1, Node(2, Node(3))))\n    out = []\n    while n: out.append(n.v); n = n.next\n    assert out == [3, 2, 1]\n",
+    ),
+    "subclass of a candidate's class": (
+        "from abc import ABC, abstractmethod\nclass Animal(ABC):\n    def __init__(self, name): self.name = name\n    @abstractmethod\n    def sound(self): ...\n    def speak(self): return f'{self.name} says {self.sound()}'\n",
+        "import pytest\nfrom candidate import Animal\nclass Dog(Animal):\n    def sound(self): return 'woof'\nclass Loud(Dog):\n    def __init__(self, name):\n        super().__init__(name.upper())\n        self.volume = 11\n    def speak(self): return super().speak() + '!'\ndef test():\n    d = Dog('Rex')\n    assert d.speak() == 'Rex says woof' and isinstance(d, Animal) and isinstance(d, Dog) and d.sound() == 'woof'\n    assert Loud('rex').speak() == 'REX says woof!' and Loud('a').volume == 11\n    with pytest.raises(TypeError): Animal('x')\n",
+    ),
+    "exception of the tests": (
+        "def retry(n, f, kinds=(Exception,)):\n    for i in range(n):\n        try: return f()\n        except kinds as e:\n            last = e\n    raise last\n",
+        "import pytest\nfrom candidate import retry\nclass Boom(Exception): ...\ndef test():\n    calls = []\n    def f():\n        calls.append(1)\n        raise Boom('no')\n    with pytest.raises(Boom, match='no'): retry(3, f)\n    assert len(calls) == 3\n    with pytest.raises(Boom): retry(2, f, (Boom,))\n    with pytest.raises(Boom): retry(2, f, (KeyError,))\n    assert len(calls) == 6\n    def g():\n        if len(calls) < 8:\n            calls.append(1); raise ValueError\n        return 'ok'\n    assert retry(5, g, (ValueError,)) == 'ok'\n",
+    ),
+    "exception of the candidate": (
+        "class Bad(ValueError):\n    def __init__(self, code):\n        super().__init__(f'code {code}')\n        self.code = code\nclass Worse(Bad): ...\ndef f(k):\n    if k == 'chain':\n        try: {}['x']\n        except KeyError as e: raise Bad(1) from e\n    raise {'bad': Bad, 'worse': Worse}[k](7)\n",
+        "import pytest, candidate\nfrom candidate import f, Bad\ndef test():\n    with pytest.raises(Bad) as e: f('worse')\n    assert e.value.code == 7 and str(e.value) == 'code 7' and isinstance(e.value, candidate.Worse)\n    with pytest.raises(ValueError, match='code 7'): f('bad')\n    with pytest.raises(Bad) as e: f('chain')\n    assert isinstance(e.value.__cause__, KeyError)\n    assert issubclass(Bad, ValueError)\n",
+    ),
+    "exceptions of the standard library": (
+        "import json, dataclasses, sys, decimal\n@dataclasses.dataclass(frozen=True)\nclass P:\n    x: int\ndef parse(s): return json.loads(s)\ndef main(): sys.exit(2)\n",
+        "import json, pytest, dataclasses\nfrom candidate import parse, P, main\ndef test():\n    with pytest.raises(json.JSONDecodeError, match='Expecting'): parse('{')\n    with pytest.raises(dataclasses.FrozenInstanceError): P(1).x = 2\n    with pytest.raises(SystemExit) as e: main()\n    assert e.value.code == 2\n    with pytest.raises(ZeroDivisionError): parse.__name__ and (lambda: 1 / 0)()\n",
+    ),
+    "mock": (
+        "def fetch(client, n):\n    r = client.get(f'/item/{n}', timeout=3)\n    if r.status != 200: raise IOError(r.status)\n    return r.json()['name']\n",
+        "import pytest\nfrom unittest.mock import Mock, MagicMock\nfrom candidate import fetch\ndef test():\n    c = Mock()\n    c.get.return_value.status = 200\n    c.get.return_value.json.return_value = {'name': 'x'}\n    assert fetch(c, 4) == 'x'\n    c.get.assert_called_once_with('/item/4', timeout=3)\n    c.get.return_value.status = 500\n    with pytest.raises(OSError): fetch(c, 4)\n",
+    ),
+    "mock.patch of the candidate": (
+        "def clock(): return 5\ndef f(): return clock() * 2\n",
+        "from unittest.mock import patch\nimport candidate\ndef test(monkeypatch):\n    with patch('candidate.clock', return_value=7): assert candidate.f() == 14\n    assert candidate.f() == 10\n    monkeypatch.setattr(candidate, 'clock', lambda: 1)\n    assert candidate.f() == 2\n",
+    ),
+    "mock.patch of the standard library": (
+        "import random, time, os\nfrom datetime import datetime\ndef roll(): return random.randint(1, 6)\ndef wait():\n    time.sleep(60)\n    return 'done'\ndef size(p): return os.path.getsize(p)\n",
+        "import time\nfrom unittest.mock import patch\nfrom candidate import roll, wait, size\ndef test(monkeypatch):\n    with patch('random.randint', return_value=4) as m:\n        assert roll() == 4\n        m.assert_called_once_with(1, 6)\n    with patch('time.sleep'): assert wait() == 'done'\n    monkeypatch.setattr(time, 'sleep', lambda s: None)\n    assert wait() == 'done'\n    with patch('os.path.getsize', side_effect=[10]): assert size('/no') == 10\n",
+    ),
+    "standard input": (
+        "import sys\ndef add(): return int(input('a? ')) + int(input())\ndef rest(): return sys.stdin.read().split()\ndef lines(): return [l.strip() for l in sys.stdin]\n",
+        "import io\nfrom candidate import add, rest, lines\ndef test(monkeypatch, capsys):\n    monkeypatch.setattr('sys.stdin', io.StringIO('2\\n3\\n'))\n    assert add() == 5 and 'a? ' in capsys.readouterr().out\n    monkeypatch.setattr('sys.stdin', io.StringIO('x y\\nz'))\n    assert rest() == ['x', 'y', 'z']\n    monkeypatch.setattr('sys.stdin', io.StringIO('p\\nq\\n'))\n    assert lines() == ['p', 'q']\n    it = iter(['4', '5'])\n    monkeypatch.setattr('builtins.input', lambda *a: next(it))\n    assert add() == 9\n",
+    ),
+    "a program": (
+        "import sys\nn = int(sys.stdin.readline())\nprint(sum(int(x) for x in sys.stdin.readline().split()[:n]), *sys.argv[1:])\n",
+        "import subprocess, sys\ndef run(text, *args): return subprocess.run([sys.executable, 'candidate.py', *args], input=text, capture_output=True, text=True, timeout=5)\ndef test():\n    assert run('3\\n1 2 3\\n').stdout == '6\\n'\n    r = run('2\\n1 2 3\\n', 'x')\n    assert r.stdout.split() == ['3', 'x'] and r.returncode == 0\n    assert run('x').returncode == 1 and 'ValueError' in run('x').stderr\n    assert subprocess.check_output([sys.executable, 'candidate.py'], input=b'1\\n5\\n') == b'5\\n'\n",
+    ),
+    "output": (
+        "import sys\ndef f():\n    print('out')\n    print('err', file=sys.stderr)\n    sys.stdout.write('more')\n    sys.stdout.buffer.write(b'!')\n",
+        "import io, contextlib\nfrom candidate import f\ndef test(capsys):\n    f()\n    got = capsys.readouterr()\n    assert got.out == 'out\\nmore!' and got.err == 'err\\n'\n    s = io.StringIO()\n    with contextlib.redirect_stdout(s): f()\n    assert s.getvalue() == 'out\\nmore!'\n",
+    ),
+    "files": (
+        "import pathlib\ndef save(path, text):\n    with open(path, 'w') as f: f.write(text)\ndef load(path): return pathlib.Path(path).read_text()\ndef names(folder): return sorted(p.name for p in folder.iterdir())\n",
+        "import os, tempfile\nfrom candidate import save, load, names\ndef test(tmp_path, monkeypatch):\n    save(tmp_path / 'a.txt', 'hi')\n    assert (tmp_path / 'a.txt').read_text() == 'hi' and load(str(tmp_path / 'a.txt')) == 'hi' and names(tmp_path) == ['a.txt']\n    (tmp_path / 'b').write_text('b')\n    monkeypatch.chdir(tmp_path)\n    assert load('b') == 'b'\n    with tempfile.TemporaryDirectory() as d:\n        save(os.path.join(d, 'x'), 'y')\n        assert os.listdir(d) == ['x']\ndef test_here():\n    save('here.txt', 'z')\n    assert open('here.txt').read() == 'z'\n",
+    ),
+    "file objects": (
+        "import csv, json\ndef rows(f): return list(csv.reader(f))\ndef load(f): return json.load(f)\ndef write(f): print('line', file=f)\n",
+        "import io\nfrom candidate import rows, load, write\ndef test():\n    assert rows(io.StringIO('a,b\\n1,2\\n')) == [['a', 'b'], ['1', '2']]\n    assert load(io.StringIO('{\"a\": 1}')) == {'a': 1}\n    s = io.StringIO()\n    write(s)\n    assert s.getvalue() == 'line\\n'\n",
+    ),
+    "callbacks": (
+        "def apply(f, xs): return [f(x) for x in xs]\ndef compose(*fs):\n    def g(x):\n        for f in fs: x = f(x)\n        return x\n    return g\ndef memo(f):\n    seen = {}\n    def g(x):\n        if x not in seen: seen[x] = f(x)\n        return seen[x]\n    return g\n",
+        "from candidate import apply, compose, memo\ndef test():\n    assert apply(lambda x: x + 1, [1, 2]) == [2, 3] and apply(str, [1]) == ['1'] and apply(len, ['ab']) == [2]\n    assert compose(lambda x: x * 2, abs)(-3) == 6\n    calls = []\n    f = memo(lambda x: calls.append(x) or x * x)\n    assert f(3) == 9 and f(3) == 9 and calls == [3]\n    @memo\n    def g(x): return x\n    assert g(1) == 1\n",
+    ),
+    "generators": (
+        "def count(n):\n    i = 0\n    while i < n:\n        got = yield i\n        i = got if got is not None else i + 1\ndef take(n, it): return [x for x, _ in zip(it, range(n))]\ndef forever():\n    i = 0\n    while True:\n        yield i; i += 1\n",
+        "import types\nfrom candidate import count, take, forever\ndef test():\n    assert list(count(3)) == [0, 1, 2] and sum(count(4)) == 6\n    g = count(10)\n    assert next(g) == 0 and g.send(5) == 5 and next(g) == 6\n    g.close()\n    assert take(2, iter([7, 8, 9])) == [7, 8] and take(2, (x * x for x in range(9))) == [0, 1]\n    f = forever()\n    assert [next(f) for _ in range(3)] == [0, 1, 2]\n    assert hasattr(count(1), '__next__') and iter(f) is not None\n",
+    ),
+    "async": (
+        "import asyncio\nasync def f(x):\n    await asyncio.sleep(0)\n    return x + 1\nasync def many(n):\n    for i in range(n): yield i\nclass C:\n    async def __aenter__(self): return self\n    async def __aexit__(self, *a): return False\n    async def get(self): return 'got'\n",
+        "import asyncio\nfrom candidate import f, many, C\nasync def use():\n    a = await asyncio.gather(f(1), f(2))\n    b = [i async for i in many(3)]\n    async with C() as c:\n        return a, b, await c.get()\ndef test(): assert asyncio.run(use()) == ([2, 3], [0, 1, 2], 'got')\nasync def test_async(): assert await f(1) == 2\n",
+    ),
+    "arithmetic": (
+        "class V:\n    def __init__(self, x, y): self.x, self.y = x, y\n    def __add__(self, o): return V(self.x + o.x, self.y + o.y)\n    def __mul__(self, k): return V(self.x * k, self.y * k)\n    __rmul__ = __mul__\n    def __sub__(self, o): return V(self.x - o.x, self.y - o.y)\n    def __neg__(self): return V(-self.x, -self.y)\n    def __abs__(self): return (self.x ** 2 + self.y ** 2) ** 0.5\n    def __eq__(self, o): return isinstance(o, V) and (self.x, self.y) == (o.x, o.y)\n    def __hash__(self): return hash((self.x, self.y))\n    def __lt__(self, o): return abs(self) < abs(o)\n    def __repr__(self): return f'V({self.x}, {self.y})'\n    def __iter__(self): return iter((self.x, self.y))\n    def __getitem__(self, i): return (self.x, self.y)[i]\n    def __bool__(self): return bool(self.x or self.y)\ndef unit(): return V(1, 0)\n",
+        "import copy, pytest\nfrom candidate import V, unit\ndef test():\n    a = V(3, 4)\n    assert a + V(1, 1) == V(4, 5) and a * 2 == V(6, 8) and 2 * a == V(6, 8) and a - a == V(0, 0) and -a == V(-3, -4)\n    assert abs(a) == 5 and a != V(0, 0) and repr(a) == 'V(3, 4)' and f'{a}' == 'V(3, 4)' and str(a) == 'V(3, 4)'\n    assert list(a) == [3, 4] and a[0] == 3 and a[-1] == 4 and not V(0, 0) and a\n    assert sorted([a, V(1, 0)])[0] == V(1, 0) and V(1, 0) < a and a > unit() and max(a, unit()) is a\n    assert len({a, V(3, 4)}) == 1 and {a: 1}[V(3, 4)] == 1 and a in [V(3, 4)]\n    assert unit() * 3 == V(3, 0) and (unit() + a) * 2 == V(8, 8)\n    assert copy.deepcopy(a) == a and copy.copy(a) is not a\n    x, y = a\n    assert (x, y) == (3, 4)\n    a += V(1, 0)\n    assert a == V(4, 4) and not a == 5 and a != 'x'\n",
+    ),
+    "container": (
+        "class Lru:\n    def __init__(self, n): self.n, self.d = n, {}\n    def __setitem__(self, k, v):\n        self.d.pop(k, None); self.d[k] = v\n        if len(self.d) > self.n: del self.d[next(iter(self.d))]\n    def __getitem__(self, k): return self.d[k]\n    def __delitem__(self, k): del self.d[k]\n    def __contains__(self, k): return k in self.d\n    def __len__(self): return len(self.d)\n    def __enter__(self): return self\n    def __exit__(self, *a): self.d.clear()\n    @classmethod\n    def of(cls, **kw):\n        c = cls(99)\n        for k, v in kw.items(): c[k] = v\n        return c\n    @staticmethod\n    def help(): return 'x'\n    @property\n    def full(self): return len(self.d) == self.n\n",
+        "import pytest\nfrom candidate import Lru\ndef test():\n    c = Lru(2)\n    c['a'] = 1; c['b'] = 2; c['c'] = 3\n    assert 'a' not in c and c['b'] == 2 and len(c) == 2 and c.full\n    del c['b']\n    with pytest.raises(KeyError): c['b']\n    with c as same: assert 'c' in same\n    assert len(c) == 0 and 'k' in Lru.of(k=1) and Lru.help() == 'x'\n    with pytest.raises(AttributeError): c.full = 3\n    with pytest.raises(AttributeError): c.nothing\n    assert not hasattr(c, 'nothing') and hasattr(c, 'full')\n",
+    ),
+    "data classes": (
+        "from dataclasses import dataclass, field\nfrom typing import NamedTuple\nfrom enum import Enum, IntEnum\n@dataclass(order=True)\nclass P:\n    x: int\n    y: int = 0\n    tags: list = field(default_factory=list)\nclass N(NamedTuple):\n    a: int\n    b: str = 'q'\nclass Color(Enum):\n    RED = 1\n    BLUE = 'b'\nclass Level(IntEnum):\n    LOW = 1\n    HIGH = 2\ndef parse(s): return P(*map(int, s.split(',')))\ndef named(): return N(1)\ndef color(n): return Color(n)\ndef level(): return Level.HIGH\n",
+        "import pytest\nfrom candidate import P, N, Color, Level, parse, named, color, level\ndef test():\n    assert parse('1,2') == P(1, 2) and P(1) < P(2) and P(3).tags == [] and repr(P(1)) == 'P(x=1, y=0, tags=[])'\n    assert named().a == 1 and named().b == 'q' and named() == (1, 'q') and named()._replace(a=2) == (2, 'q') and N(5).a == 5\n    assert color(1) is Color.RED or color(1) == Color.RED\n    assert Color.RED.name == 'RED' and Color.BLUE.value == 'b' and len(list(Color)) == 2 and Color['RED'] == Color.RED\n    assert {Color.RED: 1}[color(1)] == 1\n    assert level() == 2 and level() > Level.LOW\n    with pytest.raises(ValueError): Color(9)\n",
+    ),
+    "standard containers": (
+        "import collections as c, itertools, uuid\ndef f(k): return {'counter': c.Counter('aab'), 'deque': c.deque([1, 2], maxlen=3), 'default': c.defaultdict(list, {'a': [1]}), 'ordered': c.OrderedDict(b=1, a=2), 'keys': {'a': 1}.keys(), 'items': {'a': 1}.items(), 'chain': itertools.chain([1], [2]), 'map': map(str, [1, 2]), 'uuid': uuid.UUID(int=5), 'none': type(None), 'type': int, 'zip': zip('ab', [1, 2])}[k]\n",
+        "import collections, uuid\nfrom candidate import f\ndef test():\n    assert f('counter').most_common(1) == [('a', 2)] and f('deque') == collections.deque([1, 2]) and f('deque').maxlen == 3\n    d = f('default')\n    d['z'].append(1)\n    assert d == {'a': [1], 'z': [1]} and list(f('ordered')) == ['b', 'a']\n    assert list(f('keys')) == ['a'] and dict(f('items')) == {'a': 1} and f('keys') == {'a'}\n    assert list(f('chain')) == [1, 2] and list(f('map')) == ['1', '2'] and f('uuid') == uuid.UUID(int=5)\n    assert f('none') is type(None) and f('type') is int and dict(f('zip')) == {'a': 1, 'b': 2}\n",
+    ),
+    "decorator": (
+        "import functools\ndef twice(f):\n    @functools.wraps(f)\n    def g(*a, **k): return f(*a, **k), f(*a, **k)\n    return g\ndef count(f):\n    @functools.wraps(f)\n    def g(*a):\n        g.calls += 1\n        return f(*a)\n    g.calls = 0\n    return g\n@functools.lru_cache\ndef fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n",
+        "from candidate import twice, count, fib\ndef test():\n    @twice\n    def hello(name): return 'hi ' + name\n    assert hello('x') == ('hi x', 'hi x') and hello.__name__ == 'hello'\n    @count\n    def f(x): return x\n    f(1); f(2)\n    assert f.calls == 2 and fib(50) == 12586269025 and fib.cache_info().hits > 0\n",
+    ),
+    "threads of the tests": (
+        "import threading\nclass Counter:\n    def __init__(self): self.n, self.lock = 0, threading.Lock()\n    def inc(self):\n        with self.lock: self.n += 1\n",
+        "import threading\nfrom candidate import Counter\ndef test():\n    c = Counter()\n    ts = [threading.Thread(target=c.inc) for _ in range(20)]\n    [t.start() for t in ts]; [t.join() for t in ts]\n    assert c.n == 20\n",
+    ),
+    "callbacks from threads": (
+        "from concurrent.futures import ThreadPoolExecutor\ndef pmap(f, xs):\n    with ThreadPoolExecutor(4) as pool: return list(pool.map(f, xs))\n",
+        "from candidate import pmap\ndef test(): assert pmap(lambda x: x * x, range(10)) == [x * x for x in range(10)]\n",
+    ),
+    "unittest": (
+        "def add(a, b): return a + b\n",
+        "import unittest\nfrom candidate import add\nclass T(unittest.TestCase):\n    def setUp(self): self.x = 1\n    def test_a(self): self.assertEqual(add(self.x, 2), 3)\n    def test_b(self):\n        with self.assertRaises(TypeError): add(1, 'x')\n    def test_c(self):\n        for i in range(3):\n            with self.subTest(i=i): self.assertEqual(add(i, 1), i + 1)\nif __name__ == '__main__': unittest.main()\n",
+    ),
+    "star import": (
+        "import math\ndef area(r): return math.pi * r * r\ndef bisect(xs, x): return xs.index(x)\nLIMIT = 3\n",
+        "from candidate import *\ndef test(): assert area(1) == math.pi and bisect([4, 5], 5) == 1 and LIMIT == 3\n",
+    ),
+    "module level use": (
+        "CASES = [(1, 2), (2, 3)]\ndef f(x): return x + 1\n",
+        "import pytest, candidate\nEXPECTED = candidate.f(1)\n@pytest.mark.parametrize('x, y', candidate.CASES)\ndef test(x, y): assert candidate.f(x) == y\ndef test_b(): assert EXPECTED == 2\n",
+    ),
+    "reload": (
+        "import os\nMODE = os.environ.get('MODE', 'slow')\n",
+        "import importlib, candidate\ndef test(monkeypatch):\n    assert candidate.MODE == 'slow'\n    monkeypatch.setenv('MODE', 'fast')\n    importlib.reload(candidate)\n    assert candidate.MODE == 'fast'\n",
+    ),
+    "set a global": ("LIMIT = 3\ndef f(x): return x < LIMIT\n", "import candidate\ndef test():\n    assert not candidate.f(5)\n    candidate.LIMIT = 9\n    assert candidate.f(5)\n"),
+    "class attributes": (
+        "class C:\n    total = 0\n    names = ['a']\n    def __init__(self): C.total += 1\n",
+        "from candidate import C\ndef test():\n    C(); C()\n    assert C.total == 2 and C.names == ['a']\n    C.total = 7\n    assert C().total == 8 and vars(C()) == {} and C().__class__ is C and type(C()) is C and C.__name__ == 'C'\n",
+    ),
+    "in place": (
+        "def sort(x): x.sort()\ndef rotate(m):\n    m[:] = [list(r) for r in zip(*m[::-1])]\ndef put(d, k, v): d[k] = v\n",
+        "from candidate import sort, rotate, put\ndef test():\n    x = [3, 1]\n    sort(x)\n    assert x == [1, 3]\n    m = [[1, 2], [3, 4]]\n    rotate(m)\n    assert m == [[3, 1], [4, 2]]\n    d = {}\n    put(d, 'a', 1)\n    assert d == {'a': 1}\n",
+    ),
+    "approx": ("def f(x): return x ** 0.5\n", "import pytest, math\nfrom candidate import f\ndef test(): assert f(2) == pytest.approx(1.41421356) and math.isclose(f(2), 2 ** .5) and abs(f(2) - 1.414) < 1e-3 and round(f(2), 2) == 1.41\n"),
+    "is instance": ("class A: ...\nclass B(A): ...\ndef f(): return [1]\ndef g(): return B()\n", "from candidate import A, B, f, g\ndef test(): assert isinstance(f(), list) and isinstance(g(), A) and issubclass(B, A) and not isinstance(A(), B) and callable(g) and not callable(A())\n"),
+    "keyword arguments": ("def f(a, /, b, *c, d=1, **e): return [a, b, c, d, e]\n", "import pytest\nfrom candidate import f\ndef test():\n    assert f(1, 2, 3, d=4, z=5) == [1, 2, (3,), 4, {'z': 5}]\n    with pytest.raises(TypeError): f()\n"),
+    "fixtures": (
+        "class Bank:\n    def __init__(self): self.b = {}\n    def put(self, n, x):\n        if x <= 0: raise ValueError('amount')\n        self.b[n] = self.b.get(n, 0) + x\n        return self.b[n]\n",
+        "import pytest\nfrom candidate import Bank\n@pytest.fixture\ndef bank():\n    b = Bank()\n    b.put('ann', 5)\n    yield b\nclass TestBank:\n    def test_put(self, bank): assert bank.put('ann', 2) == 7 and bank.b == {'ann': 7}\n    @pytest.mark.parametrize('x', [0, -1])\n    def test_bad(self, bank, x):\n        with pytest.raises(ValueError, match='amount'): bank.put('bob', x)\n",
+    ),
+    "nan and large numbers": ("def f(): return [float('nan'), float('inf'), -0.0, 2 ** 80, 1e308]\n", "import math\nfrom candidate import f\ndef test():\n    a = f()\n    assert math.isnan(a[0]) and a[1] == math.inf and math.copysign(1, a[2]) == -1 and a[3] == 2 ** 80 and a[4] == 1e308\n"),
+    "text": ("def f(s): return s[::-1]\n", "from candidate import f\ndef test(): assert f('h\\u00e9\\U0001f600\\n\\x00') == '\\x00\\n\\U0001f600\\u00e9h'\n"),
+    "hidden attributes": ("class A:\n    def __init__(self): self._x, self.__y = 1, 2\n", "from candidate import A\ndef test(): assert A()._x == 1 and A()._A__y == 2 and vars(A()) == {'_x': 1, '_A__y': 2}\n"),
+    "async callbacks": ("async def twice(f): return [await f(), await f()]\n", "import asyncio\nfrom candidate import twice\nasync def one(): return 1\ndef test(): assert asyncio.run(twice(one)) == [1, 1]\n"),
+    "numpy": (
+        "import numpy as np\ndef norm(m): return m / m.sum()\ndef fill(a): a[:] = 7\ndef mean(a): return np.mean(a)\n",
+        "import numpy as np\nfrom candidate import norm, fill, mean\ndef test():\n    a = np.array([1.0, 3.0])\n    np.testing.assert_allclose(norm(a), [0.25, 0.75])\n    fill(a)\n    assert (a == 7).all() and mean(a) == 7 and isinstance(norm(a), np.ndarray) and norm(a).shape == (2,)\n",
+    ),
+}  # fmt: skip
+
+# Pass in "changes" mode: what the code does to its arguments is done to the tests' objects even if it returns something.
+CHANGES = {
+    "change and return": ("def pop_max(x):\n    m = max(x)\n    x.remove(m)\n    return m\n", "from candidate import pop_max\ndef test():\n    x = [1, 9, 2]\n    assert pop_max(x) == 9 and x == [1, 2]\n"),
+    "same object": ("def add(x, v):\n    x.append(v)\n    return x\n", "from candidate import add\ndef test():\n    x = []\n    assert add(x, 1) is x and x == [1]\n"),
+}  # fmt: skip
+
+# Pass only where candidate and tests share a process.
+SAME_PROCESS = {
+    "own ==": ("class M:\n    def __init__(self, v): self.v = v\n    def __eq__(self, o): return self.v == (o.v if isinstance(o, M) else o)\n", "from candidate import M\ndef test(): assert M(5) == 5 and M(5) != 6\n"),
+    "source": ("def f(n): return 1 if n < 2 else n * f(n - 1)\n", "import inspect\nfrom candidate import f\ndef test(): assert 'for' not in inspect.getsource(f) and f(5) == 120\n"),
+    "pickle": ("class A:\n    def __init__(self): self.x = 1\n", "import pickle\nfrom candidate import A\ndef test(): assert pickle.loads(pickle.dumps(A())).x == 1\n"),
+}  # fmt: skip
