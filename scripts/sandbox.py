@@ -448,9 +448,9 @@ class _Worker:
         try:
             self._send(_runner_sources(), deadline)
             hello = self._receive(deadline)
-            if not hello["has_pytest"]:
-                raise SandboxError(f"pytest is not installed for {hello['executable']} in the sandbox")
             writable = self._probe(deadline)
+            if not hello["has_pytest"]:
+                raise SandboxError(f"pytest is not installed for {hello['executable']} in the sandbox ({self.sandbox})")
             self._send({"do": "start", "writable": writable}, deadline)
             ready = self._receive(deadline)
         except (_Lost, KeyError, TypeError) as error:
