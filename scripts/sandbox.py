@@ -55,6 +55,7 @@ __all__ = [
     "Task",
     "Verdict",
     "judge",
+    "close",
 ]
 
 START_S = 60  # for a container to come up; measured: bubblewrap 0.5 s, docker 1 s, gVisor 3 s
@@ -670,7 +671,7 @@ class _Pool:
 
     def __init__(self, sandbox: Sandbox):
         self.sandbox, self.waiting, self.threads = sandbox, collections.deque(), []
-        self.workers, self.lock, self.pid = {}, threading.Condition(), os.getpid()
+        self.workers, self.lock, self.pid, self.ended = {}, threading.Condition(), os.getpid(), False
 
     def run(self, tasks: list[Task], workers: int) -> list[Verdict]:
         batch = _Batch(tasks)
@@ -687,8 +688,10 @@ class _Pool:
     def _live(self, slot: int) -> None:
         while True:
             with self.lock:
-                while not self.waiting:
+                while not self.waiting and not self.ended:
                     self.lock.wait()
+                if self.ended:
+                    return
                 batch = self.waiting.popleft()
             try:
                 self._work(batch, slot)
@@ -748,12 +751,17 @@ class _Pool:
         return Verdict("killed_sandbox", lost, mode=task.mode)
 
     def stop(self) -> None:
-        if self.pid == os.getpid():
-            for worker in list(self.workers.values()):
-                worker.stop()
+        if self.pid != os.getpid():
+            return
+        with self.lock:
+            self.ended = True
+            self.lock.notify_all()
+        for worker in list(self.workers.values()):
+            worker.stop()
 
 
 _pools: dict = {}
+atexit.register(lambda: close())  # defined below
 _pools_lock = threading.Lock()
 
 
@@ -762,8 +770,15 @@ def _pool(sandbox: Sandbox) -> _Pool:
         found = _pools.get(sandbox)
         if found is None or found.pid != os.getpid():  # a fork has the pipes but not the threads
             found = _pools[sandbox] = _Pool(sandbox)
-            atexit.register(found.stop)
         return found
+
+
+def close() -> None:
+    """End all sandboxes of this process; the next call starts new ones."""
+    with _pools_lock:
+        for pool in _pools.values():
+            pool.stop()
+        _pools.clear()
 
 
 def worker_count() -> int:

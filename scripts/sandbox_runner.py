@@ -290,6 +290,7 @@ def open_session(judge: Judge):
     session = Session.from_config(config)
     config._do_configure()
     config.hook.pytest_sessionstart(session=session)
+    config.pluginmanager.unregister(name="terminalreporter")  # nobody reads what it prints
     return session
 
 
@@ -423,7 +424,6 @@ class TestZygote:
         os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
         os.environ.pop("PYTEST_ADDOPTS", None)
         sys.dont_write_bytecode = True
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # judges are not waited for
         import unittest.mock
 
         import pytest
@@ -434,6 +434,7 @@ class TestZygote:
         compile_tests(
             "import pytest\ndef test():\n    with pytest.raises(ValueError):\n        int('x')\n", self.session.config
         )
+        mirror_modules()
         gc.collect()
         gc.freeze()
         gc.disable()
@@ -442,6 +443,7 @@ class TestZygote:
             message, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 2)
             if not message:
                 return
+            self.reap()
             header, (link, verdict) = json.loads(message), descriptors
             body = proxy.receive(self.bodies)
             entry = self.prepared(body["tests"])
@@ -453,6 +455,14 @@ class TestZygote:
             os.close(link)
             os.close(verdict)
             self.control.send(json.dumps({"pid": pid, **{k: v for k, v in entry.items() if k == "problem"}}).encode())
+
+    @staticmethod
+    def reap() -> None:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
 
     def prepared(self, source: str) -> dict:
         key = hashlib.sha256(source.encode("utf-8", "replace")).digest()
@@ -506,6 +516,7 @@ class TestZygote:
                                 importlib.import_module(alias.name)
                             except ImportError:
                                 pass
+            mirror_modules()
         return {**found, "code": code, "stars": stars, "modules": modules}
 
     # --- the judge
@@ -515,7 +526,6 @@ class TestZygote:
         try:
             prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
             os.setsid()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self.control.close()
             os.close(self.bodies)
             set_limits({**limits, "cpu_s": 3600}, limits["memory_mb"] + 1024, 4096)
@@ -622,43 +632,38 @@ def stand_in_for(link: proxy.Link, source: str) -> None:
         return done
 
     subprocess.run = run
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in sys.stdlib_module_names and name.partition(".")[0] not in _NOT_MIRRORED:
-            if type(module) is types.ModuleType:
-                module.__class__ = _mirrored(link, name)
+    Mirrored.link = link
 
 
 # Modules that pytest, mock and this file themselves change while tests run.
-_NOT_MIRRORED = {
-    "sys",
-    "unittest",
-    "importlib",
-    "warnings",
-    "logging",
-    "threading",
-    "subprocess",
-    "linecache",
-    "tempfile",
-}
+_NOT_MIRRORED = {"sys", "unittest", "importlib", "warnings", "logging", "threading", "subprocess", "linecache", "tempfile"}
 
 
-def _mirrored(link: proxy.Link, name: str) -> type:
-    """A module that tells the candidate's process what a test replaces in it, as mock.patch and monkeypatch do."""
-    originals: dict = {}
+class Mirrored(types.ModuleType):
+    """A module of the standard library that tells the candidate's process what a test replaces in it, as mock.patch and
+    monkeypatch do. Modules get this class in the test zygote, once."""
 
-    class Mirrored(types.ModuleType):
-        def __setattr__(self, attribute, value):
-            original = originals.setdefault(attribute, self.__dict__.get(attribute))
-            super().__setattr__(attribute, value)
-            if name == "builtins" and attribute not in ("open", "print"):
-                return
-            try:
-                described = None if value is original else [link.encode(value)]
-            except (TypeError, ValueError):
-                return
-            link.pending.setdefault("patches", []).append([name, attribute, described])
+    link: proxy.Link | None = None
+    originals: dict = {}  # noqa: RUF012
 
-    return Mirrored
+    def __setattr__(self, attribute, value):
+        name, link = self.__name__, Mirrored.link
+        original = Mirrored.originals.setdefault((name, attribute), self.__dict__.get(attribute))
+        super().__setattr__(attribute, value)
+        if link is None or (name == "builtins" and attribute not in ("open", "print")):
+            return
+        try:
+            described = None if value is original else [link.encode(value)]
+        except (TypeError, ValueError):
+            return
+        link.pending.setdefault("patches", []).append([name, attribute, described])
+
+
+def mirror_modules() -> None:
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0]
+        if type(module) is types.ModuleType and top in sys.stdlib_module_names and top not in _NOT_MIRRORED:
+            module.__class__ = Mirrored
 
 
 _CANARY = "def test_canary():\n    import candidate\n    assert [1] == [2]\n"
@@ -972,7 +977,7 @@ class Supervisor:
         numbers comes this far (see `weaknesses` in sandbox.py): elsewhere this would end the machine."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            left = [pid for pid in self.pids() if pid not in self.keep]
+            left = [pid for pid in self.pids() if pid not in self.keep and not self.is_dead(pid)]
             if not left:
                 return True
             for pid in left:
@@ -983,6 +988,15 @@ class Supervisor:
             self.reap()
             time.sleep(0.0005)
         return False
+
+    @staticmethod
+    def is_dead(pid: int) -> bool:
+        """Gone, or a judge that its parent has not waited for yet."""
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] in "ZX"
+        except OSError:
+            return True
 
     def make_folders(self) -> None:
         for folder in (TESTS, SHARED):
