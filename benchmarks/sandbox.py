@@ -13,15 +13,15 @@ and is charged for. Needs bubblewrap.
 
 import argparse
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 import sandbox
+from attacks import passes_in_one_process
 
 COUNT, PER_PROBLEM = 64, 8
 
@@ -74,23 +74,6 @@ class ProcessorTime:
         return (sum(map(int, words[1:4])) + sum(map(int, words[6:8]))) / os.sysconf("SC_CLK_TCK")
 
 
-def one_process_each(box: sandbox.Sandbox, sources: list[str], test_files: list[str]) -> list[bool]:
-    """`python -m pytest` in the sandbox for one after the other, verdict from the exit status."""
-    passed = []
-    for source, test in zip(sources, test_files):
-        with tempfile.TemporaryDirectory() as folder:
-            os.chmod(folder, 0o755)
-            Path(folder, "candidate.py").write_text(source)
-            Path(folder, "test_candidate.py").write_text(test)
-            words = [word.replace("{uid}", str(sandbox.UID)) for word in box.command]
-            words[words.index("--remount-ro") : words.index("--remount-ro")] = ["--ro-bind", folder, "/tmp/job"]
-            code = f"import sys; sys.path[:0] = ['/tmp/job', *{list(box.packages)}]; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
-            options = ["-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "/tmp/job", "/tmp/job/test_candidate.py"]
-            run = [*words, box.python, "-I", "-c", code, *options]
-            passed.append(subprocess.run(run, capture_output=True, timeout=60).returncode == 0)
-    return passed
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3, help="runs of each row; the fastest is shown (default 3)")
@@ -120,7 +103,7 @@ def main() -> int:
         return lambda: sandbox.judge(sources, files, box, **settings)
 
     few = options.sequential
-    measure("pytest process each, one by one", lambda: one_process_each(box, right[:few], files[:few]), few)
+    measure("pytest process each, one by one", lambda: [passes_in_one_process(box, *pair) for pair in zip(right[:few], files)], few)
     measure("sandbox.judge", judged(right), COUNT)
     measure("  a tenth loops, 10 s each", judged(loops), COUNT)
     measure("  a tenth loops, with references", judged(loops, references=references), COUNT)

@@ -134,13 +134,13 @@ def set_limits(limits: dict, memory_mb: int, processes: int) -> None:
         (resource.RLIMIT_NPROC, processes),
     ):
         hard = resource.getrlimit(what)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (value, value))
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (limit, limit))
 
 
 def enter_namespaces(disk_mb: int, keep_shared: bool, report) -> bool:
-    """Fork into new user, pid, mount and ipc namespaces; returns in the innermost process, which is pid 1 there, so that
-    its end is the end of all it started. `report(pid)` is called with the pid that the caller's namespace sees."""
+    """Fork into new user, pid, mount and ipc namespaces; returns in the innermost process, which is pid 1 there: its
+    end is the end of all it started. `report(pid)` is called with the pid that the caller's namespace sees."""
     user, group = os.getuid(), os.getgid()
     if LIBC.unshare(NEWUSER | NEWPID | NEWNS | NEWIPC) < 0:
         return False
@@ -424,7 +424,7 @@ class TestZygote:
         os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")
         os.environ.pop("PYTEST_ADDOPTS", None)
         sys.dont_write_bytecode = True
-        import unittest.mock
+        import unittest.mock  # noqa: F401 (tests will find it imported)
 
         import pytest
 
@@ -522,7 +522,7 @@ class TestZygote:
     # --- the judge
 
     def be_judge(self, header: dict, body: dict, entry: dict, link: int, verdict: int) -> None:
-        limits, judge = header["limits"], self.judge
+        limits = header["limits"]
         try:
             prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
             os.setsid()
@@ -636,7 +636,17 @@ def stand_in_for(link: proxy.Link, source: str) -> None:
 
 
 # Modules that pytest, mock and this file themselves change while tests run.
-_NOT_MIRRORED = {"sys", "unittest", "importlib", "warnings", "logging", "threading", "subprocess", "linecache", "tempfile"}
+_NOT_MIRRORED = {
+    "sys",
+    "unittest",
+    "importlib",
+    "warnings",
+    "logging",
+    "threading",
+    "subprocess",
+    "linecache",
+    "tempfile",
+}
 
 
 class Mirrored(types.ModuleType):
@@ -678,6 +688,7 @@ def judge_in_process(source: str, tests: str) -> dict:
     judge.code = compile_tests(tests + "\n\n" + _CANARY.replace("test_canary", "test_zz_canary"), session.config)
     module = types.ModuleType("candidate")
     module.__file__ = os.path.join(os.getcwd(), "candidate.py")
+    sys.path.insert(0, os.getcwd())
     with open(module.__file__, "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
         file.write(source)
 
@@ -855,8 +866,7 @@ class Supervisor:
         self.make_folders()
         if header["mode"] == "inproc" and "pytest" not in sys.modules:
             os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", PYTHONDONTWRITEBYTECODE="1")
-            import _pytest.assertion.rewrite
-            import pytest  # noqa: F401
+            import _pytest.assertion.rewrite  # noqa: F401
         mine, theirs = socket.socketpair()
         candidate = self.fork_candidate(mine, limits)
         mine.close()
@@ -920,9 +930,7 @@ class Supervisor:
                     break
                 continue
             self.measure(used, candidate, judge)
-            if time.monotonic() - started > limits["wall_s"]:
-                answer["why"] = "timeout"
-            elif used["cpu_s"] > limits["cpu_s"]:
+            if time.monotonic() - started > limits["wall_s"] or used["cpu_s"] > limits["cpu_s"]:
                 answer["why"] = "timeout"
             elif used["memory_mb"] > limits["memory_mb"]:
                 answer["why"] = "memory"

@@ -1,9 +1,29 @@
-"""Options of the documentation checks: `--fix`, `--stamp`, `--strict-stamps`."""
+"""What several test files use, and the options of the documentation checks: `--fix`, `--stamp`, `--strict-stamps`."""
 
 from pathlib import Path
 
 import docsync
 import pytest
+
+
+@pytest.fixture
+def logged():
+    """What a reward writes through TRL's hooks."""
+
+    class Hooks:
+        def __init__(self):
+            self.extra, self.metrics = {}, {}
+
+        def log_extra(self, column, values):  # extends, as TRL's does
+            self.extra.setdefault(column, []).extend(values)
+
+        def log_metric(self, name, value):
+            self.metrics[name] = value
+
+        def kwargs(self):
+            return {"log_extra": self.log_extra, "log_metric": self.log_metric, "trainer_state": None}
+
+    return Hooks()
 
 
 def pytest_addoption(parser):

@@ -1,8 +1,7 @@
 """Inputs that broke other people's rewards, with the right answer, and how each is put to a module of rewards.
 
 `data/reward_cases.jsonl` holds one case per line (id, source, function_kind, input, expected, why). The kinds below are
-judged by calling the functions; `plumbing` is TRL's side of the contract and is judged in `trainer/`. Kinds that need
-what we do not have yet are listed in `NOT_YET`, so that a new one is never left out by accident.
+judged by calling the functions; `plumbing` is TRL's side of the contract and is judged in `trainer/`.
 """
 
 import asyncio
@@ -11,26 +10,23 @@ import concurrent.futures
 import functools
 import json
 import pickle
+import shutil
 import time
 from pathlib import Path
+
+import pytest
 
 DATA = Path(__file__).parent / "data" / "reward_cases.jsonl"
 ALL_CASES = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]
 
-
-def _not_yet(case: dict) -> str | None:
-    if case["function_kind"] == "code":
-        return "code cases wait for the sandbox"
-    return None
-
-
-NOT_YET = {case["id"]: reason for case in ALL_CASES if (reason := _not_yet(case))}
+# Kinds that need a program of the system: code runs in a real sandbox.
+NEEDS = {"code": "bwrap"}
 PLUMBING = {case["id"]: case for case in ALL_CASES if case["function_kind"] == "plumbing"}
 # Cases about length that are answered by a function of TRL's are put to it in test_trl_rewards.py.
 TRL_LENGTH = {
     case["id"]: case for case in ALL_CASES if case["function_kind"] == "length" and case["input"]["fn"] != "wrapper"
 }
-_ELSEWHERE = {*NOT_YET, *PLUMBING, *TRL_LENGTH}
+_ELSEWHERE = {*PLUMBING, *TRL_LENGTH}
 CASES = [case for case in ALL_CASES if case["id"] not in _ELSEWHERE]
 
 
@@ -150,6 +146,13 @@ def _judge(module, given):
     return asyncio.run(verdicts) if given.get("async") else verdicts
 
 
+def _code(module, given):
+    import sandbox
+
+    prefix = ["no-such-sandbox"] if given.get("sandbox") == "missing" else sandbox.bubblewrap()
+    return module.test_execution_reward([given["completion"]], given["tests"], prefix, on_infra_error="none")
+
+
 def _length(module, given):
     base = functools.partial(_listed, given["base"])
     return module.with_length_penalty(base)(completions=[" ".join(["word"] * count) for count in given["words"]])
@@ -181,9 +184,19 @@ def _wrapper(module, case_id):
 def run_case(module, case: dict) -> None:
     """Put one case to the rewards of `module`; AssertionError if the verdict is not the expected one."""
     kind, given = case["function_kind"], case["input"]
+    if kind in NEEDS and not shutil.which(NEEDS[kind]):
+        pytest.skip(f"NOT RUN: {NEEDS[kind]} is not installed")
     if kind == "wrapper":
         return _wrapper(module, case["id"])
-    kinds = {"format": _format, "exact": _exact, "schema": _schema, "judge": _judge, "length": _length, "math": _math}
+    kinds = {
+        "format": _format,
+        "exact": _exact,
+        "schema": _schema,
+        "judge": _judge,
+        "length": _length,
+        "math": _math,
+        "code": _code,
+    }
     started, started_wall = time.process_time(), time.monotonic()
     got = kinds[kind](module, given)
     seconds, wall_s = time.process_time() - started, time.monotonic() - started_wall

@@ -15,7 +15,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import types
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +23,7 @@ import numpy
 import pytest
 import reward_cases
 import rewards
-from reward_cases import CASES, NOT_YET, PLUMBING, TRL_LENGTH, run_case
+from reward_cases import CASES, NEEDS, PLUMBING, TRL_LENGTH, run_case
 
 ROOT = Path(__file__).parents[1]
 RIGHT = "<reasoning>3 + 4</reasoning><answer>7</answer>"
@@ -38,8 +37,9 @@ def test_case(case):
 
 def test_no_kind_of_case_is_left_out_by_accident():
     counts = collections.Counter(case["function_kind"] for case in CASES)
-    assert counts == {"format": 11, "exact": 17, "math": 17, "schema": 12, "wrapper": 3, "length": 1, "judge": 5}
-    assert (len(NOT_YET), len(PLUMBING), len(TRL_LENGTH)) == (10, 8, 5)
+    first = {"format": 11, "exact": 17, "math": 17, "schema": 12, "wrapper": 3, "length": 1, "judge": 5, "code": 10}
+    assert counts == first and set(NEEDS) == {"code"}
+    assert (len(PLUMBING), len(TRL_LENGTH)) == (8, 5)
 
 
 def test_a_wrong_reward_fails_the_cases():
@@ -50,9 +50,10 @@ def test_a_wrong_reward_fails_the_cases():
     generous.format_reward = lambda completions, **kwargs: [1.0]
     generous.correctness_reward = lambda completions, answer, **kwargs: [2.0]
     generous.schema_reward = lambda completions, output_schema, **kwargs: [1.0]
+    generous.test_execution_reward = lambda *args, **kwargs: [1.0]
     generous.math_reward = lambda completions, answer, **kwargs: [1.0] * len(completions)
     generous.make_rubric_judge_reward = lambda *args, **kwargs: lambda completions, **kwargs: [1.0] * len(completions)
-    for kind in ("format", "exact", "schema", "math", "judge"):
+    for kind in ("format", "exact", "schema", "math", "judge", "code"):
         failed = 0
         for case in CASES:
             if case["function_kind"] == kind:
@@ -64,26 +65,6 @@ def test_a_wrong_reward_fails_the_cases():
 
 
 # --- the contract every reward shares ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def logged():
-    """What a reward writes through TRL's hooks."""
-
-    class Hooks:
-        def __init__(self):
-            self.extra, self.metrics = {}, {}
-
-        def log_extra(self, column, values):  # extends, as TRL's does
-            self.extra.setdefault(column, []).extend(values)
-
-        def log_metric(self, name, value):
-            self.metrics[name] = value
-
-        def kwargs(self):
-            return {"log_extra": self.log_extra, "log_metric": self.log_metric, "trainer_state": None}
-
-    return Hooks()
 
 
 def last_word(text, prefilled):
@@ -605,114 +586,29 @@ def test_gold_calls_that_went_through_datasets():
     assert rewards.tool_call_reward([as_text(ADD), as_text(GET)], tool_calls=list(rows["tool_calls"])) == [1.0, 1.0]
 
 
-# --- code execution ---------------------------------------------------------------------------------------------------
+# --- code execution, the rest is in test_sandbox.py -------------------------------------------------------------------
 
 GOOD, BAD = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return 1\n"
 TESTS = "from candidate import add\ndef test_add():\n    assert add(2, 3) == 5\n"
-# The prefix only chooses the interpreter: what is under test here is the plumbing around it, on our own sources.
-HOST = ["env", f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}"]
-
-
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-
-
-def run_code(sources, tests=TESTS, sandbox_cmd=HOST, **kwargs):
-    return rewards.test_execution_reward(sources, test_code=tests, sandbox_cmd=sandbox_cmd, **kwargs)
 
 
 @pytest.mark.parametrize("nothing", [None, [], ""])
 def test_without_a_sandbox_nothing_runs(nothing, tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", None)
     marker = f"open({str(tmp_path / 'ran')!r}, 'w')\n{GOOD}"
-    assert run_code([marker, GOOD], sandbox_cmd=nothing) == [0.0, 0.0]
+    assert rewards.test_execution_reward([marker, GOOD], TESTS, nothing) == [0.0, 0.0]
     assert len(caplog.records) == 1 and not (tmp_path / "ran").exists()
-
-
-def test_right_and_wrong_code(logged):
-    chat = [{"role": "assistant", "content": f"Here:\n```python\n{BAD}```\nBetter:\n```python\n{GOOD}```\n"}]
-    tool = "<think>```python\nwrong\n```</think>" + GOOD
-    assert run_code([GOOD, BAD, chat, tool, "", "def add(:"], **logged.kwargs()) == [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
-    assert logged.extra["test_execution_reward/reason"] == ["passed", "failed", "passed", "passed", "failed", "failed"]
-
-
-def test_one_bad_source_does_not_cost_the_batch():
-    assert run_code([GOOD, "x = '\ud800'", "\0", "\udcff" + GOOD]) == [1.0, 0.0, 0.0, 0.0]
-
-
-def test_the_environment_is_scrubbed(monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "secret")
-    spy = "import os\ndef add(a, b):\n    return 5 if 'HF_TOKEN' not in os.environ else 0\n"
-    assert run_code([spy]) == [1.0]
-
-
-@pytest.mark.parametrize(
-    ("tests", "reason"),
-    [
-        (None, "missing_tests"),
-        ("  ", "missing_tests"),
-        ("def test(:", "broken_tests"),
-        ("x = 1", "no_tests"),
-        ("from candidate import add\ndef Test_add(): assert add(1, 1) == 2", "no_tests"),
-        ("from candidate import add\ndef main():\n    def test_add(): ...", "no_tests"),
-        ("from solution import add\ndef test_add(): assert add(1, 1) == 2", "no_tests"),
-        ("import no_such_module, candidate\ndef test_add(): ...", "sandbox_unavailable"),
-    ],
-)
-def test_tests_that_can_judge_nobody_abstain(tests, reason, logged):
-    assert run_code([GOOD], tests=[tests], **logged.kwargs()) == [None]
-    assert logged.extra["test_execution_reward/reason"] == [reason]
-
-
-@pytest.mark.parametrize(
-    "prefix",
-    [["no-such-sandbox"], ["false"], ["env", "PATH=/nowhere"], ["sh", "-c", "echo hello"], ["sh", "-c", "exec 0</dev/null; exec \"$@\"", "-"]],
-    ids=["missing", "fails", "no python", "runs nothing", "no standard input"],
-)  # fmt: skip
-def test_a_sandbox_that_does_not_work_abstains_and_says_so(prefix, caplog, logged):
-    assert run_code([GOOD, BAD], sandbox_cmd=prefix, **logged.kwargs()) == [None, None]
-    assert "rows do not count" in caplog.text and set(logged.extra["test_execution_reward/reason"]) == {
-        "sandbox_unavailable"
-    }
-
-
-@pytest.mark.parametrize("prefix", ["docker run", [["env"], ["env"]]])
-def test_a_prefix_of_wrong_type_is_the_users_error(prefix):
-    with pytest.raises(TypeError, match="sandbox_cmd must be one list of strings"):
-        run_code([GOOD], sandbox_cmd=prefix)
-    with pytest.raises(TypeError, match="timeout_s must be one number"):
-        run_code([GOOD], timeout_s=[5])
-
-
-@pytest.mark.parametrize("call", ["pytest.skip('x')", "pytest.xfail('x')", "pytest.importorskip('no_such_module')"])
-def test_a_skipped_test_is_not_a_passed_one(call):
-    assert run_code([f"import pytest\ndef add(a, b):\n    {call}\n"]) == [0.0]
-    # Nor do the tests it did pass make up for it.
-    sometimes = f"import pytest\ndef add(a, b):\n    if a == 2:\n        return a + b\n    {call}\n"
-    assert run_code([sometimes], tests=TESTS + "def test_other():\n    assert add(1, 1) == 2\n") == [0.0]
+    bound = rewards.make_test_execution_reward(nothing)
+    assert bound(completions=[marker], test_code=[TESTS], prompts=["p"]) == [0.0]
 
 
 def test_a_dataset_column_cannot_replace_the_bound_sandbox(tmp_path):
-    bound = rewards.make_test_execution_reward(["no-such-sandbox"])
+    bound = rewards.make_test_execution_reward(["no-such-sandbox"], on_infra_error="none")
     marker = f"open({str(tmp_path / 'ran')!r}, 'w')\n{GOOD}"
-    columns = {"sandbox_cmd": HOST, "timeout_s": [5], "self": ["x"]}
+    columns = {"sandbox_cmd": ["env"], "sandbox": ["env"], "timeout_s": [5], "self": ["x"], "on_infra_error": ["raise"]}
     assert bound(completions=[marker], prompts=["p"], test_code=[TESTS], **columns) == [None]
     assert not (tmp_path / "ran").exists()
     assert pickle.loads(pickle.dumps(bound)).__name__ == "test_execution_reward"
-
-
-@on_linux
-def test_a_candidate_that_keeps_the_pipe_open_cannot_hold_the_trainer(monkeypatch):
-    source = (
-        "import os, signal, subprocess\n"
-        "runner = os.getppid()\n"
-        "out = os.open(f'/proc/{runner}/fd/1', os.O_WRONLY)\n"
-        "subprocess.Popen(['sleep', '40'], stdout=out, start_new_session=True)\n"
-        "os.kill(runner, signal.SIGKILL)\n"
-    )
-    monkeypatch.setattr(rewards, "SANDBOX_START_S", 2)
-    started = time.monotonic()
-    assert run_code([source], timeout_s=1) == [0.0]
-    assert time.monotonic() - started < 30  # 40 s if the reward waited for the pipe
 
 
 @pytest.mark.parametrize(
@@ -729,50 +625,6 @@ def test_a_candidate_that_keeps_the_pipe_open_cannot_hold_the_trainer(monkeypatc
 )
 def test_which_code_counts(text, code):
     assert rewards.extract_code(text) == code
-
-
-def test_a_candidate_that_breaks_the_runner_scores_zero(logged):
-    killer = "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n"
-    assert run_code([killer, GOOD], **logged.kwargs()) == [0.0, 1.0]
-    assert logged.extra["test_execution_reward/reason"] == ["no_verdict", "passed"]
-
-
-@on_linux
-def test_a_timeout_leaves_no_process_behind(tmp_path):
-    """The candidate's child leaves its session and outlives its parent; it must be gone when the reward returns."""
-    pid_file = tmp_path / "pid"
-    source = (
-        "import os, subprocess, sys, time\n"
-        f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'], start_new_session=True)\n"
-        f"open({str(pid_file)!r}, 'w').write(str(child.pid))\n"
-        "time.sleep(300)\n"
-    )
-    assert run_code([source], timeout_s=3) == [0.0]
-    pid = int(pid_file.read_text())
-    for _ in range(50):
-        if not Path(f"/proc/{pid}").exists():
-            break
-        time.sleep(0.1)
-    assert not Path(f"/proc/{pid}").exists()
-
-
-def test_bound_for_trl_it_keeps_name_and_pickles():
-    bound = functools.partial(rewards.test_execution_reward, sandbox_cmd=HOST)
-    assert pickle.loads(pickle.dumps(bound))(completions=[GOOD], test_code=[TESTS]) == [1.0]
-    assert rewards.test_execution_reward.__test__ is False
-
-
-def test_in_a_real_sandbox(tmp_path):
-    if not shutil.which("bwrap"):
-        pytest.skip("bubblewrap is not installed: apt-get install bubblewrap")
-    paths = sorted({sys.prefix, sys.base_prefix})
-    prefix = ["bwrap", "--ro-bind", "/", "/", "--tmpfs", "/tmp", *(w for p in paths for w in ("--ro-bind", p, p)), "--dev", "/dev",
-              "--proc", "/proc", "--unshare-all", "--die-with-parent", "--clearenv", "--setenv", "PATH",
-              f"{Path(sys.executable).parent}:/usr/bin:/bin"]  # fmt: skip
-    leak = f"open({str(tmp_path / 'leak')!r}, 'w')\n{GOOD}"
-    network = "import socket\nsocket.create_connection(('127.0.0.1', 9))\n" + GOOD
-    assert run_code([GOOD, BAD, leak, network], sandbox_cmd=prefix) == [1.0, 0.0, 0.0, 0.0]
-    assert not (tmp_path / "leak").exists()
 
 
 # --- wrappers ---------------------------------------------------------------------------------------------------------
@@ -1009,7 +861,7 @@ def test_pickled_into_a_spawned_child_with_async_grpos_arguments():
         rewards.make_schema_reward(graded=True): [0.0, 0.0],
         rewards.tool_call_reward: [1.0, 1.0],
         rewards.make_tool_call_reward("lenient"): [1.0, 1.0],
-        rewards.make_test_execution_reward(HOST): [0.0, 0.0],
+        rewards.make_test_execution_reward(["no-such-sandbox"], on_infra_error="none"): [None, None],
         rewards.with_length_penalty(rewards.correctness_reward, target_len=5, penalty_per_token=0.1): [1.6, 0.0],
         rewards.combine(rewards.numeric_reward, gate=rewards.format_reward): [1.0, 0.0],
         rewards.make_rubric_judge_reward(reward_cases.Replies("pass"), "r"): [1.0, 1.0],

@@ -10,7 +10,8 @@
 
 Copy this file into your project and hand the functions to `GRPOTrainer(reward_funcs=[...])`, or name them
 on the command line: `trl grpo --reward_funcs rewards.format_reward rewards.correctness_reward`. Some rewards need
-another file of this folder beside it, and say so: answers.py, math_checks.py, schema_checks.py, killable.py, judge.py.
+another file of this folder beside it, and say so: answers.py, math_checks.py, schema_checks.py, killable.py, judge.py,
+sandbox.py with its sandbox_runner.py and sandbox_proxy.py.
 
 The contract every function here keeps (trl 1.16.0, trl/trainer/grpo_trainer.py, `_calculate_rewards`):
 
@@ -27,8 +28,6 @@ Importing this file needs the standard library only; everything else is imported
 
 from __future__ import annotations
 
-import ast
-import concurrent.futures
 import functools
 import hashlib
 import importlib
@@ -40,9 +39,6 @@ import math
 import numbers
 import os
 import re
-import shutil
-import signal
-import subprocess
 import sys
 import unicodedata
 
@@ -1315,187 +1311,145 @@ def extract_code(text: str) -> str:
     return "".join(marked[-1] if marked else blocks[-1][1])
 
 
-# Run by the runner below, in a process of its own. A test counts as passed only if it ran to its end: a candidate that
-# calls pytest.skip() has not passed.
-_PYTEST_CHILD = """
-import os, pytest, sys
-
-class Count:
-    passed = other = 0
-    def pytest_runtest_logreport(self, report):
-        if report.outcome != "passed" or hasattr(report, "wasxfail"):
-            self.other += 1
-        elif report.when == "call":
-            self.passed += 1
-
-count, here = Count(), os.getcwd()
-options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", here, "--confcutdir", here]
-status = pytest.main([*options, "test_candidate.py"], plugins=[count])
-sys.exit(0 if status == 0 and count.passed and not count.other else 1)
-"""
-
-
-# Runs inside the sandbox. The job comes over standard input, so no path of the host needs to exist in there. Its first
-# line says that the sandbox works, before any candidate code runs; the second is the verdict.
-_PYTEST_RUNNER = """
-import ctypes, importlib.util, json, os, signal, subprocess, sys, tempfile, time
-line = sys.stdin.readline()
-if not line:
-    sys.exit("no job arrived on standard input (docker and podman need -i)")
-job = json.loads(line)
-missing = [name for name in ["pytest", *job["imports"]] if importlib.util.find_spec(name) is None]
-if missing:
-    sys.exit("the tests need modules that are not installed in the sandbox: " + ", ".join(missing))
-try:
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: the candidate's orphans become our children
-except (AttributeError, OSError):
-    pass
-print("ready", flush=True)
-with tempfile.TemporaryDirectory() as folder:
-    for name in ("candidate.py", "test_candidate.py"):
-        with open(os.path.join(folder, name), "w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-            file.write(job[name])
-    child = subprocess.Popen(
-        [sys.executable, "-c", job["child"]], cwd=folder,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-    )
+def _execution_rewards(
+    completions, test_code, sandbox_cmd, timeout_s, reference, settings, name, log_extra=None, log_metric=None
+) -> list[float | None]:
+    size, on_infra_error = len(completions), settings["on_infra_error"]
+    tests = _column(name, "test_code", test_code, size)
+    references = _column(name, "reference", reference, size)
+    if settings["score"] not in ("all", "fraction"):
+        raise ValueError(f"{name}: score must be 'all' or 'fraction', got {settings['score']!r}")
+    if on_infra_error not in ("raise", "none"):
+        raise ValueError(f"{name}: on_infra_error must be 'raise' or 'none', got {on_infra_error!r}")
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, numbers.Real) or not timeout_s > 0:
+        raise TypeError(f"{name}: timeout_s must be one number above 0 for all rows, got {timeout_s!r:.80}")
+    sandbox = _beside("sandbox")
+    if not sandbox_cmd:
+        if settings["strict"]:
+            raise sandbox.SandboxError(f"{name}: no sandbox_cmd, and model-written code is never run without one")
+        logger.warning("%s: no sandbox_cmd, so nothing is executed and every completion scores 0.0", name)
+        _report(name, [0.0] * size, ["not_executed"] * size, log_extra, log_metric)
+        return [0.0] * size
+    sandbox_cmd = sandbox.from_command(sandbox_cmd)
+    has_tests = [tests_of_row is not None and bool(str(tests_of_row).strip()) for tests_of_row in tests]
+    judged = [at for at in range(size) if has_tests[at]]
+    verdicts, trouble = {}, None
     try:
-        verdict = "passed" if child.wait(job["timeout_s"]) == 0 else "failed"
-    except subprocess.TimeoutExpired:
-        verdict = "timeout"
-    child.kill()
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:  # orphans come to us one generation after the other
-        try:
-            with open("/proc/self/task/%d/children" % os.getpid()) as file:
-                for pid in file.read().split():
-                    os.kill(int(pid), signal.SIGKILL)
-            os.waitpid(-1, 0)
-        except ProcessLookupError:  # it ended between reading and killing
-            pass
-        except OSError:  # no child is left, or no Linux
-            break
-print(verdict, flush=True)
-"""
-
-
-SANDBOX_START_S = 30  # seconds a container may need to come up; the runner in it keeps to timeout_s
-
-
-def _run_tests(source: str, tests: str, sandbox_cmd: list[str], timeout_s: float) -> str:
-    """`passed`, `failed`, `timeout`, `no_verdict` (the candidate broke the runner), or `sandbox: <what is wrong>`."""
-    imports = {
-        module.partition(".")[0]
-        for node in ast.parse(tests).body
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for module in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [part.name for part in node.names])
-    }
-    job = {"candidate.py": source, "test_candidate.py": tests, "timeout_s": timeout_s, "child": _PYTEST_CHILD,
-           "imports": sorted(imports - {"", "candidate"})}  # fmt: skip
-    process = subprocess.Popen(
-        [*sandbox_cmd, "python3", "-c", _PYTEST_RUNNER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={"PATH": os.environ.get("PATH", os.defpath)},  # no tokens; PATH so that docker and python3 are found
-        start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate(json.dumps(job).encode() + b"\n", timeout=timeout_s + SANDBOX_START_S)
-    except subprocess.TimeoutExpired as late:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):  # a candidate may hold the other ends open
-            pipe.close()
-        output, errors = late.output or b"", b"it did not start in time"
-    lines = output.decode(errors="replace").split()
-    if lines[:1] != ["ready"]:
-        detail = errors.decode(errors="replace").strip().rpartition("\n")[2] or "it printed nothing"
-        return f"sandbox: exit status {process.returncode}, {detail:.200}"
-    return lines[1] if lines[1:] in (["passed"], ["failed"], ["timeout"]) else "no_verdict"
-
-
-def _test_problem(tests) -> str | None:
-    """What keeps a row's tests from judging a candidate, told without running them."""
-    if tests is None or not str(tests).strip():
-        return "missing_tests"
-    try:
-        body = ast.parse(tests).body
-    except (SyntaxError, ValueError):
-        return "broken_tests"
-    # What pytest collects: functions test*, classes Test*, and unittest's classes whatever their name.
-    collected = [
-        node
-        for node in body
-        if (isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test"))
-        or (isinstance(node, ast.ClassDef) and (node.name.startswith("Test") or node.bases))
-    ]
-    return None if collected and "candidate" in tests else "no_tests"
+        found = sandbox.judge(
+            [extract_code(completion_text(completions[at])) for at in judged],
+            [str(tests[at]) for at in judged],
+            sandbox_cmd,
+            timeout_s=timeout_s,
+            references=[references[at] for at in judged],
+            partial=settings["score"] == "fraction",
+            **{key: settings[key] for key in ("mode", "memory_mb", "workers", "engine")},
+        )
+        verdicts = dict(zip(judged, found))
+        broken = [at for at, verdict in verdicts.items() if verdict.is_ours]
+        if broken:
+            detail = verdicts[broken[0]].detail
+            trouble = sandbox.TestsError(f"{name}: {len(broken)} of {size} rows have tests that judge nobody: {detail}")
+    except sandbox.SandboxError as error:
+        trouble = error
+    if trouble is not None and on_infra_error == "raise":
+        raise trouble
+    if trouble is not None:
+        logger.warning("%s: rows do not count, %s", name, trouble)
+    rewards, reasons = [], []
+    for at in range(size):
+        verdict = verdicts.get(at)
+        reasons.append(verdict.reason if verdict else "sandbox_unavailable" if has_tests[at] else "missing_tests")
+        if verdict is None or verdict.is_ours:
+            rewards.append(None)
+        elif settings["score"] == "fraction":
+            rewards.append(verdict.passed / verdict.total if verdict.total else 0.0)
+        else:
+            rewards.append(float(verdict.reason == "passed"))
+    _report(name, rewards, reasons, log_extra, log_metric)
+    if log_extra is not None:
+        log_extra(f"{name}/detail", [verdicts[at].detail if at in verdicts else "" for at in range(size)])
+        log_extra(f"{name}/mode", [verdicts[at].mode if at in verdicts else "" for at in range(size)])
+    if log_metric is not None and verdicts:
+        for what in ("timeout", "tamper", "killed_sandbox"):
+            log_metric(f"{name}/{what}_rate", reasons.count(what) / len(verdicts))
+        weaker = [verdict.mode == "inproc" for verdict in verdicts.values()]
+        log_metric(f"{name}/inproc_rate", sum(weaker) / len(weaker))
+    return rewards
 
 
 def test_execution_reward(
-    completions, test_code, sandbox_cmd, timeout_s=10, log_extra=None, log_metric=None, **kwargs
+    completions,
+    test_code,
+    sandbox_cmd,
+    timeout_s=10,
+    *,
+    reference=None,
+    mode="split",
+    score="all",
+    strict=False,
+    on_infra_error="raise",
+    memory_mb=1024,
+    workers=None,
+    engine="local",
+    name="test_execution_reward",
+    log_extra=None,
+    log_metric=None,
+    **kwargs,
 ) -> list[float | None]:
-    """1.0 if the completion's code passes its row's pytest tests inside `sandbox_cmd`, else 0.0.
+    """1.0 if the completion's code passes its row's pytest tests in a sandbox, else 0.0. Needs sandbox.py,
+    sandbox_runner.py and sandbox_proxy.py beside this file.
 
-    SECURITY: this runs what the model wrote. The boundary is `sandbox_cmd` and nothing else: neither the timeout nor
-    the temporary folder protects the host. The verdict is the exit status of a process the candidate shares with
-    the tests: a policy that learns to call `os._exit(0)` is paid. Read what the passing completions do.
+    SECURITY: this runs what the model wrote. The boundary is `sandbox_cmd`, which is probed from inside before it may
+    judge (`python scripts/sandbox.py doctor` shows how). Each completion runs in a process of its own; the tests run in
+    another one and use it through stand-ins: only plain values cross, so neither an exit status nor anything printed,
+    written or returned by an object that claims to equal everything makes a verdict.
+
+    What tests cannot do in mode "split": compare an object of the candidate with plain data by its own `==`, `<`, `in`
+    or `-` (an object the test has built itself may do arithmetic and `in`); see a change of an argument if the function
+    also returns something; read the candidate's source or frames; pickle its objects; run two of its coroutines at
+    once. `mode="auto"` finds the rows that need it, with a reference solution for each row.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout; the last fenced block is taken as the code.
         test_code (`list[str]` or `str`): pytest source that imports from `candidate`. Skipped tests count as failed.
-        sandbox_cmd (`list[str]`): command prefix that isolates, with python3 and pytest inside and standard input
-            passed on. TRL never passes it: bind it with `make_test_execution_reward`.
-            For example `"docker run --rm -i --network=none --memory=1g --cpus=1 --pids-limit=128 --read-only
-            --tmpfs=/tmp --cap-drop=ALL IMAGE_WITH_PYTEST".split()`.
+        sandbox_cmd (`Sandbox` or `list[str]`): made by `bubblewrap()`, `docker(image)` or `podman(image)` of
+            sandbox.py, or a command prefix of your own that passes standard input on, with python3 and pytest inside.
             If it is empty or None nothing is executed: one warning, and 0.0 for every completion.
-        timeout_s (`float`): seconds per completion for its tests, the start of the sandbox not counted.
+            TRL never passes it: bind it with `make_test_execution_reward`.
+        timeout_s (`float`): seconds per completion for its tests, of processor time and of the clock alike.
+        reference (`list[str]` or `str`, optional): a right answer for each row. It is run once: tests that it fails, or
+            that code passes which returns None, equals everything or ends its process, are broken; and it makes the
+            time limit: ten times its own, at least 0.5 s.
+        mode (`str`): "split"; "changes": as split, but what is done to an argument is done to the test's object too;
+            "inproc": candidate and tests in one process, where a wrong answer can pass by patching the tests; "auto":
+            for each row the first of the three in which its reference passes.
+        score (`str`): "all" or "fraction" (passed tests of all, 0.0 to 1.0).
+        strict (`bool`): raise `SandboxError` without a sandbox, in place of the warning.
+        on_infra_error (`str`): "raise" if nobody could judge, after two more attempts. "none" gives None, which is safe
+            only if this is the only reward: TRL adds several with nansum, and None then counts as 0.
+        memory_mb (`int`): for one completion. workers (`int`, optional): sandboxes at a time, default one per core.
+        engine (`str`): "local", or "ray" for the machines of a Ray cluster.
 
     Returns:
-        `list[float | None]`: 1.0, 0.0, or None where the row or the sandbox is at fault.
-        Reasons: `passed`, `failed`, `timeout`, `no_verdict`; `missing_tests`, `broken_tests`, `no_tests`,
-        `sandbox_unavailable`; `not_executed`.
+        `list[float | None]`: between 0.0 and 1.0, or None where the row has no tests.
+        Reasons: `passed`, `wrong`, `syntax`, `load_error`, `timeout`, `memory`, `output`, `exited`, `tamper`,
+        `skipped`, `too_long`, `killed_sandbox`; `missing_tests`, `broken_tests`, `sandbox_unavailable`;
+        `not_executed`.
 
     Raises:
-        TypeError: `sandbox_cmd` is not a list of strings, or `timeout_s` is not a number.
-        ValueError: `test_code` has neither one value nor one per completion.
+        SandboxError: nobody could judge; its subclass TestsError: the tests of a row are broken.
+        TypeError, ValueError: an argument is wrong, or a column has not one value per completion.
 
     Example:
         >>> logging.getLogger(__name__).setLevel(logging.ERROR)
         >>> test_execution_reward(["def f(): ..."], test_code="def test_f(): ...", sandbox_cmd=None)
         [0.0]
     """
-    name, size = "test_execution_reward", len(completions)
-    tests = _column(name, "test_code", test_code, size)
-    if not sandbox_cmd:
-        logger.warning("%s: no sandbox_cmd, so nothing is executed and every completion scores 0.0", name)
-        reasons = ["not_executed"] * size
-        _report(name, [0.0] * size, reasons, log_extra, log_metric)
-        return [0.0] * size
-    if isinstance(sandbox_cmd, str) or not all(isinstance(word, str) for word in sandbox_cmd):
-        raise TypeError(f"{name}: sandbox_cmd must be one list of strings for all rows, got {sandbox_cmd!r:.80}")
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, numbers.Real) or not timeout_s > 0:
-        raise TypeError(f"{name}: timeout_s must be one number above 0 for all rows, got {timeout_s!r:.80}")
-
-    def judge(completion, row_tests) -> str:
-        return _test_problem(row_tests) or _run_tests(
-            extract_code(completion_text(completion)), row_tests, sandbox_cmd, timeout_s
-        )
-
-    if shutil.which(sandbox_cmd[0]) is None:
-        reasons = [f"sandbox: {sandbox_cmd[0]} is not installed"] * size
-    else:
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            reasons = list(pool.map(judge, completions, tests))
-    for problem in sorted({reason for reason in reasons if reason.startswith("sandbox: ")}):
-        logger.warning("%s: rows do not count, %s", name, problem)
-    reasons = ["sandbox_unavailable" if reason.startswith("sandbox: ") else reason for reason in reasons]
-    scores = {"passed": 1.0, "failed": 0.0, "timeout": 0.0, "no_verdict": 0.0}
-    rewards = [scores.get(reason) for reason in reasons]
-    _report(name, rewards, reasons, log_extra, log_metric)
-    return rewards
+    settings = {"mode": mode, "score": score, "strict": strict, "on_infra_error": on_infra_error}
+    settings.update(memory_mb=memory_mb, workers=workers, engine=engine)
+    return _execution_rewards(
+        completions, test_code, sandbox_cmd, timeout_s, reference, settings, name, log_extra, log_metric
+    )
 
 
 test_execution_reward.__test__ = False  # else pytest takes it for a test wherever it is imported by name
@@ -1506,31 +1460,52 @@ class _BoundExecution:
 
     __test__ = False
 
-    def __init__(self, sandbox_cmd, timeout_s, name):
-        self.sandbox_cmd, self.timeout_s, self.__name__ = sandbox_cmd, timeout_s, name
+    def __init__(self, sandbox, timeout_s, settings, name):
+        self.sandbox, self.timeout_s, self.settings, self.__name__ = sandbox, timeout_s, settings, name
 
-    def __call__(self, /, completions, test_code, log_extra=None, log_metric=None, **kwargs) -> list[float | None]:
-        return test_execution_reward(
-            completions, test_code, self.sandbox_cmd, self.timeout_s, log_extra=log_extra, log_metric=log_metric
-        )
+    def __call__(
+        self, /, completions, test_code, reference=None, log_extra=None, log_metric=None, **kwargs
+    ) -> list[float | None]:
+        return _execution_rewards(
+            completions, test_code, self.sandbox, self.timeout_s, reference, self.settings, self.__name__,
+            log_extra=log_extra, log_metric=log_metric,
+        )  # fmt: skip
 
 
-def make_test_execution_reward(sandbox_cmd, timeout_s=10):
-    """`test_execution_reward` with its sandbox bound, for `GRPOTrainer(reward_funcs=[...])`.
+def make_test_execution_reward(
+    sandbox,
+    timeout_s=10,
+    score="all",
+    mode="split",
+    strict=False,
+    on_infra_error="raise",
+    memory_mb=1024,
+    workers=None,
+    engine="local",
+    name=None,
+):
+    """`test_execution_reward` with its sandbox bound, for `GRPOTrainer(reward_funcs=[...])` or, as an attribute of your
+    module, `trl grpo --reward_funcs my_rewards.code_reward`.
 
-    A column of the dataset called `sandbox_cmd` or `timeout_s` changes nothing: the sandbox is the trainer's decision.
+    The sandbox and its settings are the trainer's decision: columns of a dataset with their names change nothing.
 
     Args:
-        sandbox_cmd (`list[str]`), timeout_s (`float`): as in `test_execution_reward`.
+        sandbox (`Sandbox` or `list[str]`): what `test_execution_reward` takes as `sandbox_cmd`; for example
+            `bubblewrap()` of sandbox.py.
+        name (`str`, optional): in the logs, default `test_execution_reward` and what was set away from its default.
+        others: as in `test_execution_reward`.
 
     Returns:
-        callable: picklable, called `test_execution_reward` in the logs.
+        callable: picklable; takes the columns `test_code` and, optionally, `reference`.
 
     Example:
-        >>> make_test_execution_reward(["docker", "run", "-i", "IMAGE"]).__name__
-        'test_execution_reward'
+        >>> make_test_execution_reward(["docker", "run", "-i", "IMAGE"], score="fraction").__name__
+        'test_execution_reward_fraction'
     """
-    return _BoundExecution(sandbox_cmd, timeout_s, "test_execution_reward")
+    settings = {"mode": mode, "score": score, "strict": strict, "on_infra_error": on_infra_error}
+    settings.update(memory_mb=memory_mb, workers=workers, engine=engine)
+    parts = {"score": None if score == "all" else score, "mode": None if mode == "split" else mode}
+    return _BoundExecution(sandbox, timeout_s, settings, name or _name_with("test_execution_reward", **parts))
 
 
 def _unwrapped(reward_fn):
