@@ -965,27 +965,6 @@ def _unread(task: Task) -> Verdict | None:
 # ------------------------------------------------------------------------------------------------ several machines
 
 
-def _judge_there(folder_of_sources: dict, sandbox: dict, tasks: list[dict]) -> list[dict]:
-    """One Ray task. The scripts travel with it, and stay loaded with their warm sandbox in the worker's process."""
-    import importlib.util
-    import os
-    import sys
-    import tempfile
-
-    if "grpo_sandbox" not in sys.modules:
-        folder = tempfile.mkdtemp(prefix="grpo-scripts-")
-        for name, text in folder_of_sources.items():
-            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                file.write(text)
-        specification = importlib.util.spec_from_file_location("grpo_sandbox", os.path.join(folder, "sandbox.py"))
-        sys.modules["grpo_sandbox"] = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(sys.modules["grpo_sandbox"])
-    here = sys.modules["grpo_sandbox"]
-    asked = [here.Task(**{**one, "limits": here.Limits(**one["limits"])}) for one in tasks]
-    verdicts = here._pool(here.Sandbox(**sandbox)).run(asked, 1)
-    return [here.dataclasses.asdict(one) for one in verdicts]
-
-
 def _run_on_ray(sandbox: Sandbox, tasks: list[Task]) -> list[Verdict]:
     """Ray places the tasks, one processor each, and repeats those whose worker or machine was lost."""
     try:
@@ -999,18 +978,44 @@ def _run_on_ray(sandbox: Sandbox, tasks: list[Task]) -> list[Verdict]:
     for name in ("sandbox.py", "sandbox_runner.py", "sandbox_proxy.py"):
         with open(os.path.join(here, name), encoding="utf-8") as file:
             sources[name] = file.read()
-    there = ray.remote(num_cpus=1, max_retries=2)(_judge_there)
+
+    def judge_there(scripts: dict, sandbox: dict, tasks: list[dict]) -> list[dict]:
+        """The scripts travel with the task (this function by value, being local), and stay loaded with their warm
+        sandbox in the worker's process."""
+        import importlib.util
+        import os
+        import sys
+        import tempfile
+
+        if "grpo_sandbox" not in sys.modules:
+            folder = tempfile.mkdtemp(prefix="grpo-scripts-")
+            for name, text in scripts.items():
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            specification = importlib.util.spec_from_file_location("grpo_sandbox", os.path.join(folder, "sandbox.py"))
+            sys.modules["grpo_sandbox"] = importlib.util.module_from_spec(specification)
+            specification.loader.exec_module(sys.modules["grpo_sandbox"])
+        there = sys.modules["grpo_sandbox"]
+        asked = [there.Task(**{**one, "limits": there.Limits(**one["limits"])}) for one in tasks]
+        try:
+            return [there.dataclasses.asdict(one) for one in there._pool(there.Sandbox(**sandbox)).run(asked, 1)]
+        except there.SandboxError as error:  # a class that the driver cannot unpickle
+            return [{"error": str(error)}]
+
+    place = ray.remote(num_cpus=1, max_retries=2)(judge_there)
     shared, plain = ray.put(sources), dataclasses.asdict(sandbox)
     # A few for each processor: fewer self-tests than one by one, still even if some take long.
     size = max(1, min(8, len(tasks) // (2 * max(1, int(ray.cluster_resources().get("CPU", 1))))))
     chunks = [tasks[at : at + size] for at in range(0, len(tasks), size)]
-    waiting = [there.remote(shared, plain, [dataclasses.asdict(task) for task in chunk]) for chunk in chunks]
+    waiting = [place.remote(shared, plain, [dataclasses.asdict(task) for task in chunk]) for chunk in chunks]
     try:
-        return [Verdict(**one) for answer in ray.get(waiting) for one in answer]
-    except ray.exceptions.RayTaskError as error:
-        raise SandboxError(f"a Ray worker cannot judge: {error.cause}") from error
+        answers = [one for answer in ray.get(waiting) for one in answer]
     except ray.exceptions.RayError as error:
         raise SandboxError(f"Ray lost a task and its repetitions: {error}") from error
+    errors = [one["error"] for one in answers if "error" in one]
+    if errors:
+        raise SandboxError(f"{len(errors)} of {len(chunks)} Ray tasks cannot judge: {errors[0]}")
+    return [Verdict(**one) for one in answers]
 
 
 def main() -> int:

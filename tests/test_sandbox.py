@@ -612,3 +612,53 @@ def test_doctor_usage():
     assert doctor("--image", "x", "--", "env")[0] == 2
     done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True)
     assert done.returncode == 2 and "doctor" in done.stderr
+
+
+# --- several machines -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two Ray nodes with one processor each, on this machine."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    made.add_node(num_cpus=1)
+    ray.init(address=made.address, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+    made.shutdown()
+
+
+@needs_bubblewrap
+def test_the_same_verdicts_from_a_ray_cluster(box, cluster, logged):
+    assert len(cluster.nodes()) == 2
+    sources = [GOOD, BAD, "import os\nos._exit(0)\n", "while True: pass\n"]
+    assert reasons_of(box, sources, timeout_s=1, engine="ray") == reasons_of(box, sources, timeout_s=1)
+    bound = rewards.make_test_execution_reward(box, engine="ray", mode="auto")
+    assert bound(completions=[GOOD, BAD], test_code=[TESTS] * 2, reference=[GOOD] * 2, prompts=["p"] * 2) == [1.0, 0.0]
+    with pytest.raises(sandbox.SandboxError, match="no-such-sandbox is not installed"):
+        verdicts_of(["no-such-sandbox"], [GOOD], engine="ray")
+
+
+@needs_bubblewrap
+def test_a_lost_ray_worker_is_replaced(box, cluster):
+    killed = []
+
+    def kill():
+        deadline = time.monotonic() + 20
+        while not killed and time.monotonic() < deadline:
+            time.sleep(0.5)
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                if path.read_bytes().startswith(b"ray::judge_there"):
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+                    killed.append(path.parent.name)
+                    return
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    sources = [f"import time\ntime.sleep(1)  # {n}\n{GOOD}" for n in range(4)]
+    assert reasons_of(box, sources, engine="ray") == ["passed"] * 4
+    thread.join()
+    assert killed
