@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 START_S = 60  # for a container to come up; measured: bubblewrap 0.5 s, docker 1 s, gVisor 3 s
-GRACE_S = 15  # how much longer than its job a sandbox may stay silent before it counts as lost
+GRACE_S = 45  # how much longer than its job a sandbox may stay silent: 30 s to collect new tests, and cleaning up
 SOURCE_BYTES = 1 << 20  # of a candidate; a longer one scores 0.0 unread
 JOBS_PER_SANDBOX = 1000  # then a fresh one
 UID = 61100  # and up: one user per sandbox, so that none can use up the processes of another
@@ -367,6 +367,7 @@ class Verdict:
     wall_s: float = 0.0
     mode: str = "split"
     is_ours: bool = False  # broken tests: nobody can be judged by them
+    unapplied: bool = False  # passed in "split", where the tests did not see what the code did to their arguments
 
 
 CANARY_TESTS = "import candidate\n\ndef test_canary():\n    assert candidate.answer() == [42, 'yes']\n"
@@ -595,7 +596,7 @@ class _Worker:
 
 def _verdict(answer: dict, task: Task) -> Verdict | None:
     """What the runner's answer means; None if the sandbox is to blame."""
-    found, why = answer["result"] or {}, answer["why"]
+    found, why = answer.get("result") or {}, answer["why"]
     spent = {"cpu_s": answer.get("cpu_s", 0.0), "wall_s": answer.get("wall_s", 0.0), "mode": task.mode}
     if why == "broken" or (why == "done" and ("crash" in found or not found.get("final"))):
         return None
@@ -604,19 +605,19 @@ def _verdict(answer: dict, task: Task) -> Verdict | None:
     counts = found.get("counts") or {}
     total = found.get("expected") or max(found.get("collected") or 0, _count_tests(task.tests))
     passed = min(counts.get("passed", 0), total)
-    detail = (found.get("first") or "").strip()
+    detail = _printable(found.get("first") or "").strip()
 
     def failed(reason, detail):
         return Verdict(reason, detail[-400:], passed, total, **spent)
 
-    if why in ("timeout", "memory"):
+    if why in ("timeout", "memory", "disk"):
         return failed(why, f"{answer.get('cpu_s')} s of processor time, {answer.get('memory_mb')} MB")
     if found["dead"]:
-        return failed(*found["dead"])
+        return failed(found["dead"][0], _printable(found["dead"][1]))
     if found["load"]:
         return failed(found["load"], detail)
     if found["finished"] and counts == {"passed": total} and found["collected"] == total:
-        return Verdict("passed", "", passed, total, **spent)
+        return Verdict("passed", "", passed, total, unapplied=bool(found.get("unapplied")), **spent)
     if "MemoryError" in detail.rpartition("\n")[2]:
         return failed("memory", detail)
     return failed("skipped" if set(counts) <= {"passed", "skipped"} and "skipped" in counts else "wrong", detail)
@@ -624,11 +625,19 @@ def _verdict(answer: dict, task: Task) -> Verdict | None:
 
 def _count_tests(tests: str) -> int:
     """Test functions in the source: the least that must pass where collecting them needs the candidate."""
-    nodes = ast.walk(ast.parse(tests))
+    body = ast.parse(tests).body
+    for node in list(body):
+        if isinstance(node, ast.ClassDef) and (node.name.startswith("Test") or node.bases):
+            body += node.body
     functions = [
-        n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name.startswith("test")
+        n for n in body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name.startswith("test")
     ]
-    return max(1, len(functions))
+    return max(1, len({node.name for node in functions}))
+
+
+def _printable(text: str) -> str:
+    """No escape sequences and no lone surrogates: this goes to logs, tables and terminals."""
+    return "".join(one if one in "\n\t" or one.isprintable() else "\ufffd" for one in str(text))
 
 
 # ---------------------------------------------------------------------------------------------------- many of them
@@ -731,26 +740,27 @@ class _Pool:
         return []
 
     def _judge(self, task: Task, slot: int) -> Verdict:
-        """A sandbox that is lost under a task is started again, twice. If it is lost each time although the fresh one
-        has just proven itself, then the candidate did it."""
+        """A sandbox that is lost or gives no verdict under a task is started again, twice. If that goes on although each
+        fresh one has just proven itself, then the candidate did it."""
         for attempt in range(3):
             worker = self._worker(slot, fresh=attempt > 0)
             try:
                 answer = worker.ask(task)
             except _Lost as error:
-                lost = f"{error}{worker._last_words()}" if worker.process.poll() is not None else str(error)
-                logger.info("the sandbox (%s) was lost: %s", self.sandbox, lost)
+                trouble = f"{error}{worker._last_words()}" if worker.process.poll() is not None else str(error)
+                logger.info("the sandbox (%s) was lost: %s", self.sandbox, trouble)
                 continue
+            if answer.get("spent"):
+                self._worker(slot, fresh=True)
             verdict = _verdict(answer, task)
+            if verdict is not None and verdict.unapplied and task.mode == "split":
+                # Judged once more with the tests seeing all that the code did; both must pass.
+                return self._judge(dataclasses.replace(task, mode="changes"), slot)
             if verdict is not None:
                 return verdict
-            lost = None
+            trouble = str(answer.get("detail") or answer.get("result"))
         self._worker(slot, fresh=True)
-        if lost is None:
-            raise SandboxError(
-                f"the sandbox ({self.sandbox}) cannot judge: {answer.get('detail') or answer.get('result')}"
-            )
-        return Verdict("killed_sandbox", lost, mode=task.mode)
+        return Verdict("killed_sandbox", _printable(trouble)[-400:], mode=task.mode)
 
     def stop(self) -> None:
         if self.pid != os.getpid():

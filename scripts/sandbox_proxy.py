@@ -653,6 +653,11 @@ class Agent:
             import numpy
 
             numpy.random.seed(self.decode(value))
+        elif name == "contents":
+            for number, attribute, one in value:
+                mine, new = getattr(self.objects[number], attribute), self.decode(one)
+                if type(mine) is type(new):
+                    _overwrite(mine, new)
         elif name == "patches":
             for module, attribute, one in value:
                 self._patch(importlib.import_module(module), attribute, one)
@@ -770,7 +775,9 @@ class Agent:
 
         self._write(message["source"])
         # `candidate.py` and `-m candidate` mean the file just written, whatever the folder.
-        words = [self.module.__file__ if os.path.basename(word) == "candidate.py" else word for word in message["words"]]
+        words = [
+            self.module.__file__ if os.path.basename(word) == "candidate.py" else word for word in message["words"]
+        ]
         if words[1:3] == ["-m", "candidate"]:
             words[1:3] = [self.module.__file__]
         environ = {**os.environ, **(message["environ"] or {}), "PYTHONPATH": os.path.dirname(self.module.__file__)}
@@ -825,6 +832,16 @@ class Agent:
 def _is_array(value) -> bool:
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _overwrite(mine, theirs) -> None:
+    if isinstance(mine, (list, bytearray)):
+        mine[:] = theirs
+    elif isinstance(mine, (dict, set, collections.deque)):
+        mine.clear()
+        (mine.extend if isinstance(mine, collections.deque) else mine.update)(theirs)
+    elif _is_array(mine) and mine.shape == theirs.shape and mine.dtype == theirs.dtype:
+        mine[...] = theirs
 
 
 def run_agent(descriptor: int) -> None:
@@ -929,6 +946,8 @@ class Link:
         self.kept: list = []  # exceptions that tests raised inside a call of the candidate
         self.failed_inside: list = []  # assertions of tests that failed there
         self.handed: set = set()  # exception classes that tests gave to the candidate
+        # Containers that tests got as attributes: what they then do to them (`node.children.append(x)`) is done there.
+        self.watched: collections.deque = collections.deque(maxlen=20)
         self.unapplied = False  # a call changed an argument, and the tests have not seen it
         self.instances: dict = {}  # number -> its one stand-in, so that `is` tells what it should
         self.levels_of: dict = {}  # number -> MADE or HELD
@@ -950,6 +969,15 @@ class Link:
     def _context(self) -> dict:
         """What a test set for the code it calls: environment, folder, seeds, log levels."""
         context, self.pending = self.pending, {}
+        for watched in self.watched:
+            number, name, value, raw = watched
+            try:
+                now = self.encode(value)
+            except (TypeError, ValueError):
+                continue
+            if now != raw:
+                context.setdefault("contents", []).append([number, name, now])
+                watched[3] = now
         environ = self._environ()
         if environ != self.environ:
             names = [name for name in {*environ, *self.environ} if environ.get(name) != self.environ.get(name)]
@@ -1484,16 +1512,6 @@ def _call(link: Link, number: int, args: tuple, kwargs: dict, built=None):
     return link.decode(result, built)
 
 
-def _overwrite(mine, theirs) -> None:
-    if isinstance(mine, (list, bytearray)):
-        mine[:] = theirs
-    elif isinstance(mine, (dict, set, collections.deque)):
-        mine.clear()
-        (mine.extend if isinstance(mine, collections.deque) else mine.update)(theirs)
-    elif _is_array(mine) and mine.shape == theirs.shape and mine.dtype == theirs.dtype:
-        mine[...] = theirs
-
-
 def _signature(link: Link, number: int) -> inspect.Signature:
     answer = link.ask("signature", number)
 
@@ -1595,7 +1613,10 @@ class RemoteObject(metaclass=RemoteClass):
             raise AttributeError(name)
         if name in _YES_NO and self._grpo_link.levels_of.get(self._grpo_number) is None:
             raise Refused(REFUSED.format(what=f"`{name}`"))
-        value = self._grpo_link.decode(self._grpo_link.ask("get", self._grpo_number, n=name))
+        raw = self._grpo_link.ask("get", self._grpo_number, n=name)
+        value = self._grpo_link.decode(raw)
+        if type(value) in (list, dict, set):
+            self._grpo_link.watched.append([self._grpo_number, name, value, raw])
         return _routed(value, "next" if name in ("send", "throw") else None)
 
     def __setattr__(self, name, value):
@@ -1627,6 +1648,9 @@ class RemoteObject(metaclass=RemoteClass):
         return known[type(self)]
 
     __hash__ = _special("__hash__")
+
+    def __contains__(self, value):  # a class of its own has its own, see `_special`
+        raise Refused(REFUSED.format(what="`in`"))
 
     def __copy__(self):
         return self._grpo_link.decode(self._grpo_link.ask("copy", self._grpo_number, deep=False))

@@ -120,7 +120,13 @@ def deny_system_calls(shares_ipc: bool) -> bool:
     if table is None:
         return False
     denied = [*table["always"].values(), *(table["shared_ipc"].values() if shares_ipc else ())]
-    load, equal, at_least, any_bit, answer = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|JGE|JSET|K, BPF_RET
+    load, equal, at_least, any_bit, answer = (
+        0x20,
+        0x15,
+        0x35,
+        0x45,
+        0x06,
+    )  # BPF_LD|W|ABS, BPF_JMP|JEQ|JGE|JSET|K, BPF_RET
     allow, kill, refuse, absent = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026  # SECCOMP_RET_*; EPERM, ENOSYS
     program = [(load, 0, 0, 4), (equal, 1, 0, table["arch"]), (answer, 0, 0, kill), (load, 0, 0, 0)]
     program += [(at_least, 0, 1, 0x40000000), (answer, 0, 0, kill)]  # the x32 calls, which have other numbers
@@ -515,6 +521,8 @@ class TestZygote:
             reap_children()
             body = proxy.receive(self.bodies)
             entry = self.prepared(body["tests"])
+            if entry.get("collection_s", 0) > header["limits"]["wall_s"] / 2:
+                entry = {"problem": f"the tests take {entry['collection_s']:.1f} s to be collected, without any candidate"}
             pid = 0
             if "problem" not in entry:
                 pid = os.fork()
@@ -540,6 +548,7 @@ class TestZygote:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return {"problem": f"the tests do not compile: {type(error).__name__}: {error}"[:400]}
         stars, modules = star_names(tree)
+        started = time.monotonic()
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -556,7 +565,9 @@ class TestZygote:
                 raise EOFError
             found = proxy.receive(reading)
         except (EOFError, ValueError):
-            found = {"problem": f"the tests cannot be collected: it takes more than {COLLECTION_S} s, or ends the process"}
+            found = {
+                "problem": f"the tests cannot be collected: it takes more than {COLLECTION_S} s, or ends the process"
+            }
         finally:
             os.close(reading)
             try:
@@ -564,6 +575,7 @@ class TestZygote:
                 os.waitpid(child, 0)
             except OSError:
                 pass
+        collection_s = time.monotonic() - started
         if "problem" not in found:
             for node in ast.walk(tree):  # so that each judge finds them imported
                 if isinstance(node, ast.Import):
@@ -577,7 +589,7 @@ class TestZygote:
                             except ImportError:
                                 pass
             mirror_modules()
-        return {**found, "code": code, "stars": stars, "modules": modules}
+        return {**found, "code": code, "stars": stars, "modules": modules, "collection_s": collection_s}
 
     # --- the judge
 
