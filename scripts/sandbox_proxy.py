@@ -42,6 +42,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it shows
 FRAME_BYTES = 8 << 20  # one answer of the candidate; a larger one ends its job
 PRINTED_BYTES = 4 << 20  # kept of what a candidate prints, all calls together; the rest is dropped
 DEPTH = 100  # of nested containers
+WATCHED_ITEMS = 64  # of a container that an object holds and a test may change; looked at before every call
 
 
 class Broken(BaseException):
@@ -655,7 +656,9 @@ class Agent:
             numpy.random.seed(self.decode(value))
         elif name == "contents":
             for number, attribute, one in value:
-                mine, new = getattr(self.objects[number], attribute), self.decode(one)
+                mine, new = self.objects[number], self.decode(one)
+                if attribute is not None:
+                    mine = getattr(mine, attribute)
                 if type(mine) is type(new):
                     _overwrite(mine, new)
         elif name == "patches":
@@ -692,6 +695,8 @@ class Agent:
         before = self._looks(args)
         result = target(*args, **kwargs)
         found = {"result": self.encode(result)}
+        if type(result) in (list, dict, set) and len(result) <= WATCHED_ITEMS and hasattr(target, "__self__"):
+            found["held"] = self.number(result)
         if result is not None and not message["all_changes"]:
             found["changed"] = before != self._looks(args)
         if message["all_changes"]:
@@ -774,6 +779,9 @@ class Agent:
         import subprocess
 
         self._write(message["source"])
+        with contextlib.suppress(OSError):  # for shells; the judge does not read it
+            with open(os.path.join(message["folder"], "candidate.py"), "w", encoding="utf-8", newline="") as file:
+                file.write(message["source"])
         # `candidate.py` and `-m candidate` mean the file just written, whatever the folder.
         words = [
             self.module.__file__ if os.path.basename(word) == "candidate.py" else word for word in message["words"]
@@ -946,7 +954,8 @@ class Link:
         self.kept: list = []  # exceptions that tests raised inside a call of the candidate
         self.failed_inside: list = []  # assertions of tests that failed there
         self.handed: set = set()  # exception classes that tests gave to the candidate
-        # Containers that tests got as attributes: what they then do to them (`node.children.append(x)`) is done there.
+        # Containers that tests got from attributes and methods: what they do to them (`node.children.append(x)`) is done
+        # to the candidate's as well, whose copy it may be or not.
         self.watched: collections.deque = collections.deque(maxlen=20)
         self.unapplied = False  # a call changed an argument, and the tests have not seen it
         self.instances: dict = {}  # number -> its one stand-in, so that `is` tells what it should
@@ -1167,6 +1176,10 @@ class Link:
         except (ValueError, IndexError, TypeError):
             pass
         return self.fail("tamper", "an answer that is no value")
+
+    def watch(self, number, name, value, raw) -> None:
+        if type(value) in (list, dict, set) and len(value) <= WATCHED_ITEMS:
+            self.watched.append([number, name, value, raw])
 
     def instance(self, number: int, cls, route):
         made = self.instances.get(number)
@@ -1509,7 +1522,10 @@ def _call(link: Link, number: int, args: tuple, kwargs: dict, built=None):
             _overwrite(mine, theirs[0])
     if link.all_changes and type(same_as) is int and 0 <= same_as < len(args):
         return args[same_as]
-    return link.decode(result, built)
+    value = link.decode(result, built)
+    if type(answer.get("held")) is int:
+        link.watch(answer["held"], None, value, result)
+    return value
 
 
 def _signature(link: Link, number: int) -> inspect.Signature:
@@ -1615,8 +1631,7 @@ class RemoteObject(metaclass=RemoteClass):
             raise Refused(REFUSED.format(what=f"`{name}`"))
         raw = self._grpo_link.ask("get", self._grpo_number, n=name)
         value = self._grpo_link.decode(raw)
-        if type(value) in (list, dict, set):
-            self._grpo_link.watched.append([self._grpo_number, name, value, raw])
+        self._grpo_link.watch(self._grpo_number, name, value, raw)
         return _routed(value, "next" if name in ("send", "throw") else None)
 
     def __setattr__(self, name, value):
