@@ -146,17 +146,6 @@ def test_a_hostile_expression_does_not_stop_the_training(train):
     assert reasons == ["over_budget", "correct"] * 4
 
 
-def test_execution_reward_trains_in_a_real_process(train):
-    """The tests pass where the completion holds a 7, whatever Python thinks of it. The dataset tries to take the sandbox away."""
-    test_code = "def test_it():\n    assert '7' in open('candidate.py').read()\n"
-    path = f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}"
-    bound = rewards.make_test_execution_reward(["env", path])
-    dataset = rows(False, test_code=[test_code] * len(QUESTIONS), sandbox_cmd=["false"] * len(QUESTIONS))
-    table = parquet_rows(train([bound], dataset).args.output_dir)
-    assert [row["test_execution_reward"] for row in table] == [float("7" in row["completion"]) for row in table]
-    assert {row["test_execution_reward/reason"] for row in table} == {"passed", "failed"}
-
-
 def test_an_async_wrapped_reward_is_awaited(train):
     async def sometimes(completions, **kwargs):
         return [float(index % 2) for index in range(len(completions))]
