@@ -297,6 +297,85 @@ def test_killing_the_trainer_leaves_no_process_behind(how):
     assert processes_with(word) == []
 
 
+# --- one candidate and the next ---------------------------------------------------------------------------------------
+
+
+def one_after_the_other(box, *pairs, **limits):
+    """In one sandbox, each in a call of its own."""
+    found = []
+    for source, tests in pairs:
+        task = sandbox.Task(source, tests, limits=sandbox.Limits(**{"cpu_s": 20, "wall_s": 20, **limits}))
+        found += sandbox._pool(box).run([task], 1)
+    return found
+
+
+# Reads its own memory page by page, whatever Python objects say, and answers with the value that looks like a secret.
+SCAN = r"""
+import ctypes, gc, os, re, sys
+def f(x):
+    if x == 2: return 4
+    c = ctypes.CDLL(None)
+    c.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+    c.malloc.restype = ctypes.c_void_p
+    r, w = os.pipe()
+    at = {id(o) >> 22 for o in gc.get_objects()} | {id(v) >> 22 for m in list(sys.modules.values()) for v in vars(m).values()}
+    at |= {c.malloc(n) >> 22 for n in (100, 5000, 60000)} | {id(b"y" * 100000) >> 22}
+    for b in sorted({a + d for a in at for d in (-2, -1, 0, 1, 2)}):
+        for page in range(b << 22, (b + 1) << 22, 4096):
+            if c.write(w, page, 4096) > 0:
+                m = re.search(rb"SE[C]RET-[0-9]{6}-xyz", os.read(r, 4096))
+                if m: return m[0].decode()
+"""
+
+
+def test_the_answer_is_not_in_the_memory_of_the_next_candidate(box):
+    """A wrong answer makes pytest print the expected value; candidates of a group come one after the other."""
+    tests = "from candidate import f\ndef test_one(): assert f(2) == 4\ndef test_secret(): assert f(3) == 'SECRET-918273-xyz'\n"
+    wrong, scan = one_after_the_other(box, ("def f(x): return 4\n", tests), (SCAN, tests))
+    assert (wrong.reason, scan.reason) == ("wrong", "wrong") and (wrong.passed, scan.passed) == (1, 1)
+    own = "from candidate import f\ndef test(): assert f(3) == 'SECRET-918273-xyz'\n"
+    [seen] = one_after_the_other(box, ("HERE = ['SECRET-918273-' + 'xyz']\n" + SCAN, own))
+    assert seen.reason == "passed"  # what is in its memory it does find
+
+
+REPORT = "from candidate import f\ndef test(): raise AssertionError(repr(f(2)))\n"
+HONEST = ("import sys\ndef f(x):\n    print('note', file=sys.stderr)\n    return 4\n", "from candidate import f\ndef test(): assert f(2) == 4\n")
+SPOILERS = {
+    "rights taken from the shared folder": "import os\ndef f(x): return os.chmod('.', 0)\n",
+    "rights taken from nested folders": "import os\ndef f(x):\n    os.makedirs('a/b/c')\n    [os.chmod(p, 0) for p in ('a/b/c', 'a/b', 'a')]\n",
+    "folders nested too deep": "import os\ndef f(x):\n    for _ in range(1500): os.mkdir('d'); os.chdir('d')\n",
+    "many files": "import os\ndef f(x):\n    for n in range(200000): os.close(os.open(f'{n}', os.O_CREAT | os.O_WRONLY))\n",
+    "a full standard error": "import os, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\ndef f(x):\n    for _ in range(200): os.write(2, b'x' * (1 << 20))\n",
+    "names and kinds of files": "import os\ndef f(x):\n    os.mkfifo('p'); os.symlink('/', 'l'); open('\\n\\udcff', 'w').close(); os.mkdir('candidate.py')\n",
+    "odd exceptions": "def f(x): raise SyntaxError('x', ('f', 1, 'no', 'text'))\n",
+    "a full disk": "def f(x):\n    for n in range(9):\n        with open(f'f{n}', 'wb') as o: o.write(b'x' * (60 << 20))\n",
+    "stopped processes": "import os, signal\nif os.fork() == 0:\n    os.setsid()\n    os.kill(os.getpid(), signal.SIGSTOP)\ndef f(x): ...\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILERS)
+def test_a_candidate_spoils_nothing_for_the_next(box, name):
+    before, spoiler, after = one_after_the_other(box, HONEST, (SPOILERS[name], HONEST[1]), HONEST, cpu_s=5, wall_s=5)
+    assert (before.reason, after.reason) == ("passed", "passed") and spoiler.reason != "passed", (spoiler, after)
+    # In a batch too: its neighbours are judged, and nothing is raised.
+    sources = [HONEST[0], SPOILERS[name] + "# again\n", HONEST[0] + "# b\n"]
+    assert reasons_of(box, sources, HONEST[1], timeout_s=5)[::2] == ["passed", "passed"]
+
+
+def test_what_is_left_is_gone(box):
+    """By the candidate, by programs that a test starts, and by tests."""
+    left = (
+        "import os\nif __name__ == '__main__':\n    for p in ('/tmp/left', '/dev/shm/left'): open(p, 'w').close()\n"
+        "os.write(2, b'LEFT')\ndef f(x): return 4\n"
+    )
+    tests = "import subprocess, sys, candidate\ndef test():\n    subprocess.run([sys.executable, 'candidate.py'])\n    open('/tmp/test_left', 'w').close()\n    assert candidate.f(2) == 4\n"
+    look = "import os\ndef f(x): return os.listdir('/tmp'), os.listdir('/dev/shm'), os.listdir('.'), os.pread(2, 9, 0) if os.path.isfile('/proc/self/fd/2') else b''\n"
+    looks = "import os\nfrom candidate import f\ndef test(): raise AssertionError(repr((f(2), os.listdir('/tmp'), os.listdir('/dev/shm'))))\n"
+    first, second = one_after_the_other(box, (left, tests), (look, looks))
+    assert first.reason == "passed", first
+    assert "left" not in second.detail.lower() and "'shared'" in second.detail, second.detail
+
+
 # --- nothing is believed ----------------------------------------------------------------------------------------------
 
 BWRAP = ["bwrap", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
