@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 ## help: this list
 .PHONY: help
 help:
-	@sed -n 's/^## //p' Makefile | awk '{ at = index($$0, ": "); printf "make %-8s %s\n", substr($$0, 1, at - 1), substr($$0, at + 2) }'
+	@sed -n 's/^## //p' Makefile | awk '{ at = index($$0, ": "); printf "make %-10s %s\n", substr($$0, 1, at - 1), substr($$0, at + 2) }'
 
 ## zip: the skill folder for hosts that take an upload, in dist/
 .PHONY: zip
@@ -32,7 +32,7 @@ $(VENV)/installed: requirements-dev.txt
 demo: install
 	@$(BIN)/python examples/demo.py
 
-## check: the whole test suite (not covered: GPUs, vLLM and so AsyncGRPO end to end, docker)
+## check: the whole test suite (not covered: GPUs, vLLM and so AsyncGRPO end to end; docker: make containers)
 .PHONY: check
 check: install
 	$(BIN)/ruff check
@@ -56,7 +56,13 @@ fix: install
 stamp: install
 	$(BIN)/python -m pytest --stamp
 
-## bench: completions per second beside TRL's own functions
+## bench: completions per second beside TRL's own functions, and candidates per second in the sandbox
 .PHONY: bench
 bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rewards.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sandbox.py
+
+## containers: the attack corpus under docker and gVisor (root on Debian; 1 GB below /var/tmp the first time)
+.PHONY: containers
+containers: install
+	$(BIN)/python benchmarks/containers.py --write benchmarks/containers.md

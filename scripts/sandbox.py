@@ -9,7 +9,7 @@ Used by `test_execution_reward` in rewards.py; as a command it measures the isol
 
 Three outcomes are never mixed: the code passes, the code fails (with a reason), or nobody could judge it (no sandbox,
 broken tests), which raises `SandboxError` and is never a silent 0.0. Nothing is believed that can be measured: a
-sandbox is probed from inside before it may score, and a right and a wrong answer are judged before and after each batch.
+sandbox is probed from inside before it may score; a right and a wrong answer are judged before and after each batch.
 
 Needs sandbox_runner.py and sandbox_proxy.py beside it: they run inside and explain how a verdict is kept from being
 forged; the command needs sandbox_doctor.py. Linux only.
@@ -223,8 +223,8 @@ def podman(image: str, runtime: str | None = None, python: str = "python3", memo
 
 
 def from_command(command, python: str = "python3") -> Sandbox:
-    """A prefix of your own. It must pass standard input on (docker and podman: -i) and needs no mounted folder; where it
-    wants one, write {workdir}. A `docker run` without a name gets one, so that the container can be ended."""
+    """A prefix of your own. It must pass standard input on (docker and podman: -i) and needs no mounted folder; where
+    it wants one, write {workdir}. A `docker run` without a name gets one, so that the container can be ended."""
     if dataclasses.is_dataclass(command):  # perhaps of this file under another module name, as after unpickling
         return Sandbox(**{field.name: getattr(command, field.name) for field in dataclasses.fields(Sandbox)})
     if isinstance(command, str) or not all(isinstance(word, str) for word in command) or not list(command):
@@ -740,8 +740,8 @@ class _Pool:
         return []
 
     def _judge(self, task: Task, slot: int) -> Verdict:
-        """A sandbox that is lost or gives no verdict under a task is started again, twice. If that goes on although each
-        fresh one has just proven itself, then the candidate did it."""
+        """A sandbox that is lost or gives no verdict under a task is started again, twice. If that goes on although
+        each fresh one has just proven itself, then the candidate did it."""
         for attempt in range(3):
             worker = self._worker(slot, fresh=attempt > 0)
             try:
@@ -773,7 +773,6 @@ class _Pool:
 
 
 _pools: dict = {}
-atexit.register(lambda: close())  # defined below
 _pools_lock = threading.Lock()
 
 
@@ -791,6 +790,9 @@ def close() -> None:
         for pool in _pools.values():
             pool.stop()
         _pools.clear()
+
+
+atexit.register(close)
 
 
 def worker_count() -> int:

@@ -73,6 +73,15 @@ def passes_in_one_process(box, source: str, tests: str, plugins: bool = True) ->
         code = f"import os, sys; os.chdir('/tmp/job'); sys.path[:0] = ['/tmp/job', *{list(box.packages)}]\n"
         code += "" if plugins else "os.environ['PYTEST_DISABLE_PLUGIN_AUTOLOAD'] = '1'\n"
         code += "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
-        options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "/tmp/job", "/tmp/job/test_candidate.py"]
+        options = [
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            os.devnull,
+            "--rootdir",
+            "/tmp/job",
+            "/tmp/job/test_candidate.py",
+        ]
         command = [*words, box.python, "-I", "-c", code, *options]
         return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0

@@ -339,7 +339,10 @@ def test_the_answer_is_not_in_the_memory_of_the_next_candidate(box):
 
 
 REPORT = "from candidate import f\ndef test(): raise AssertionError(repr(f(2)))\n"
-HONEST = ("import sys\ndef f(x):\n    print('note', file=sys.stderr)\n    return 4\n", "from candidate import f\ndef test(): assert f(2) == 4\n")
+HONEST = (
+    "import sys\ndef f(x):\n    print('note', file=sys.stderr)\n    return 4\n",
+    "from candidate import f\ndef test(): assert f(2) == 4\n",
+)
 SPOILERS = {
     "rights taken from the shared folder": "import os\ndef f(x): return os.chmod('.', 0)\n",
     "rights taken from nested folders": "import os\ndef f(x):\n    os.makedirs('a/b/c')\n    [os.chmod(p, 0) for p in ('a/b/c', 'a/b', 'a')]\n",

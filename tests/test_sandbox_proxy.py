@@ -73,7 +73,9 @@ def test_numpy():
     numpy = pytest.importorskip("numpy")
     for value in (numpy.arange(6).reshape(2, 3), numpy.float32(1.5), numpy.array(["a", "bc"]), numpy.zeros((0, 2))):
         got = over_the_wire(value)
-        assert type(got) is type(value) and got.dtype == value.dtype and got.shape == value.shape and (got == value).all()
+        assert (
+            type(got) is type(value) and got.dtype == value.dtype and got.shape == value.shape and (got == value).all()
+        )
 
 
 class Str(str):
@@ -109,10 +111,31 @@ def test_whatever_is_sent_is_a_plain_value_or_breaks_the_job(sent):
     except proxy.Broken as broken:
         assert broken.reason == "tamper"
         return
-    plain = (type(None), bool, int, float, str, bytes, bytearray, complex, list, tuple, dict, set, frozenset, slice, range, type)
+    plain = (
+        type(None),
+        bool,
+        int,
+        float,
+        str,
+        bytes,
+        bytearray,
+        complex,
+        list,
+        tuple,
+        dict,
+        set,
+        frozenset,
+        slice,
+        range,
+        type,
+    )
     plain += (decimal.Decimal, fractions.Fraction, datetime.date, datetime.time, datetime.timedelta, datetime.timezone)
     plain += (collections.deque, type({}.keys()), type({}.values()), type({}.items()), type(...), type(NotImplemented))
-    assert got is proxy.Broken or isinstance(got, plain) or type(got).__module__ in ("uuid", "pathlib", "numpy", "datetime"), got
+    assert (
+        got is proxy.Broken
+        or isinstance(got, plain)
+        or type(got).__module__ in ("uuid", "pathlib", "numpy", "datetime")
+    ), got
 
 
 ANSWERS = st.one_of(

@@ -9,7 +9,7 @@ Used by `test_execution_reward` in rewards.py; as a command it measures the isol
 
 Three outcomes are never mixed: the code passes, the code fails (with a reason), or nobody could judge it (no sandbox,
 broken tests), which raises `SandboxError` and is never a silent 0.0. Nothing is believed that can be measured: a
-sandbox is probed from inside before it may score, and a right and a wrong answer are judged before and after each batch.
+sandbox is probed from inside before it may score; a right and a wrong answer are judged before and after each batch.
 
 Needs sandbox_runner.py and sandbox_proxy.py beside it: they run inside and explain how a verdict is kept from being
 forged; the command needs sandbox_doctor.py. Linux only.
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 START_S = 60  # for a container to come up; measured: bubblewrap 0.5 s, docker 1 s, gVisor 3 s
-GRACE_S = 15  # how much longer than its job a sandbox may stay silent before it counts as lost
+GRACE_S = 45  # how much longer than its job a sandbox may stay silent: 30 s to collect new tests, and cleaning up
 SOURCE_BYTES = 1 << 20  # of a candidate; a longer one scores 0.0 unread
 JOBS_PER_SANDBOX = 1000  # then a fresh one
 UID = 61100  # and up: one user per sandbox, so that none can use up the processes of another
@@ -223,8 +223,8 @@ def podman(image: str, runtime: str | None = None, python: str = "python3", memo
 
 
 def from_command(command, python: str = "python3") -> Sandbox:
-    """A prefix of your own. It must pass standard input on (docker and podman: -i) and needs no mounted folder; where it
-    wants one, write {workdir}. A `docker run` without a name gets one, so that the container can be ended."""
+    """A prefix of your own. It must pass standard input on (docker and podman: -i) and needs no mounted folder; where
+    it wants one, write {workdir}. A `docker run` without a name gets one, so that the container can be ended."""
     if dataclasses.is_dataclass(command):  # perhaps of this file under another module name, as after unpickling
         return Sandbox(**{field.name: getattr(command, field.name) for field in dataclasses.fields(Sandbox)})
     if isinstance(command, str) or not all(isinstance(word, str) for word in command) or not list(command):
@@ -367,6 +367,7 @@ class Verdict:
     wall_s: float = 0.0
     mode: str = "split"
     is_ours: bool = False  # broken tests: nobody can be judged by them
+    unapplied: bool = False  # passed in "split", where the tests did not see what the code did to their arguments
 
 
 CANARY_TESTS = "import candidate\n\ndef test_canary():\n    assert candidate.answer() == [42, 'yes']\n"
@@ -595,7 +596,7 @@ class _Worker:
 
 def _verdict(answer: dict, task: Task) -> Verdict | None:
     """What the runner's answer means; None if the sandbox is to blame."""
-    found, why = answer["result"] or {}, answer["why"]
+    found, why = answer.get("result") or {}, answer["why"]
     spent = {"cpu_s": answer.get("cpu_s", 0.0), "wall_s": answer.get("wall_s", 0.0), "mode": task.mode}
     if why == "broken" or (why == "done" and ("crash" in found or not found.get("final"))):
         return None
@@ -604,19 +605,19 @@ def _verdict(answer: dict, task: Task) -> Verdict | None:
     counts = found.get("counts") or {}
     total = found.get("expected") or max(found.get("collected") or 0, _count_tests(task.tests))
     passed = min(counts.get("passed", 0), total)
-    detail = (found.get("first") or "").strip()
+    detail = _printable(found.get("first") or "").strip()
 
     def failed(reason, detail):
         return Verdict(reason, detail[-400:], passed, total, **spent)
 
-    if why in ("timeout", "memory"):
+    if why in ("timeout", "memory", "disk"):
         return failed(why, f"{answer.get('cpu_s')} s of processor time, {answer.get('memory_mb')} MB")
     if found["dead"]:
-        return failed(*found["dead"])
+        return failed(found["dead"][0], _printable(found["dead"][1]))
     if found["load"]:
         return failed(found["load"], detail)
     if found["finished"] and counts == {"passed": total} and found["collected"] == total:
-        return Verdict("passed", "", passed, total, **spent)
+        return Verdict("passed", "", passed, total, unapplied=bool(found.get("unapplied")), **spent)
     if "MemoryError" in detail.rpartition("\n")[2]:
         return failed("memory", detail)
     return failed("skipped" if set(counts) <= {"passed", "skipped"} and "skipped" in counts else "wrong", detail)
@@ -624,11 +625,19 @@ def _verdict(answer: dict, task: Task) -> Verdict | None:
 
 def _count_tests(tests: str) -> int:
     """Test functions in the source: the least that must pass where collecting them needs the candidate."""
-    nodes = ast.walk(ast.parse(tests))
+    body = ast.parse(tests).body
+    for node in list(body):
+        if isinstance(node, ast.ClassDef) and (node.name.startswith("Test") or node.bases):
+            body += node.body
     functions = [
-        n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name.startswith("test")
+        n for n in body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name.startswith("test")
     ]
-    return max(1, len(functions))
+    return max(1, len({node.name for node in functions}))
+
+
+def _printable(text: str) -> str:
+    """No escape sequences and no lone surrogates: this goes to logs, tables and terminals."""
+    return "".join(one if one in "\n\t" or one.isprintable() else "\ufffd" for one in str(text))
 
 
 # ---------------------------------------------------------------------------------------------------- many of them
@@ -731,26 +740,27 @@ class _Pool:
         return []
 
     def _judge(self, task: Task, slot: int) -> Verdict:
-        """A sandbox that is lost under a task is started again, twice. If it is lost each time although the fresh one
-        has just proven itself, then the candidate did it."""
+        """A sandbox that is lost or gives no verdict under a task is started again, twice. If that goes on although
+        each fresh one has just proven itself, then the candidate did it."""
         for attempt in range(3):
             worker = self._worker(slot, fresh=attempt > 0)
             try:
                 answer = worker.ask(task)
             except _Lost as error:
-                lost = f"{error}{worker._last_words()}" if worker.process.poll() is not None else str(error)
-                logger.info("the sandbox (%s) was lost: %s", self.sandbox, lost)
+                trouble = f"{error}{worker._last_words()}" if worker.process.poll() is not None else str(error)
+                logger.info("the sandbox (%s) was lost: %s", self.sandbox, trouble)
                 continue
+            if answer.get("spent"):
+                self._worker(slot, fresh=True)
             verdict = _verdict(answer, task)
+            if verdict is not None and verdict.unapplied and task.mode == "split":
+                # Judged once more with the tests seeing all that the code did; both must pass.
+                return self._judge(dataclasses.replace(task, mode="changes"), slot)
             if verdict is not None:
                 return verdict
-            lost = None
+            trouble = str(answer.get("detail") or answer.get("result"))
         self._worker(slot, fresh=True)
-        if lost is None:
-            raise SandboxError(
-                f"the sandbox ({self.sandbox}) cannot judge: {answer.get('detail') or answer.get('result')}"
-            )
-        return Verdict("killed_sandbox", lost, mode=task.mode)
+        return Verdict("killed_sandbox", _printable(trouble)[-400:], mode=task.mode)
 
     def stop(self) -> None:
         if self.pid != os.getpid():
@@ -763,7 +773,6 @@ class _Pool:
 
 
 _pools: dict = {}
-atexit.register(lambda: close())  # defined below
 _pools_lock = threading.Lock()
 
 
@@ -781,6 +790,9 @@ def close() -> None:
         for pool in _pools.values():
             pool.stop()
         _pools.clear()
+
+
+atexit.register(close)
 
 
 def worker_count() -> int:
@@ -965,27 +977,6 @@ def _unread(task: Task) -> Verdict | None:
 # ------------------------------------------------------------------------------------------------ several machines
 
 
-def _judge_there(folder_of_sources: dict, sandbox: dict, tasks: list[dict]) -> list[dict]:
-    """One Ray task. The scripts travel with it, and stay loaded with their warm sandbox in the worker's process."""
-    import importlib.util
-    import os
-    import sys
-    import tempfile
-
-    if "grpo_sandbox" not in sys.modules:
-        folder = tempfile.mkdtemp(prefix="grpo-scripts-")
-        for name, text in folder_of_sources.items():
-            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                file.write(text)
-        specification = importlib.util.spec_from_file_location("grpo_sandbox", os.path.join(folder, "sandbox.py"))
-        sys.modules["grpo_sandbox"] = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(sys.modules["grpo_sandbox"])
-    here = sys.modules["grpo_sandbox"]
-    asked = [here.Task(**{**one, "limits": here.Limits(**one["limits"])}) for one in tasks]
-    verdicts = here._pool(here.Sandbox(**sandbox)).run(asked, 1)
-    return [here.dataclasses.asdict(one) for one in verdicts]
-
-
 def _run_on_ray(sandbox: Sandbox, tasks: list[Task]) -> list[Verdict]:
     """Ray places the tasks, one processor each, and repeats those whose worker or machine was lost."""
     try:
@@ -999,18 +990,44 @@ def _run_on_ray(sandbox: Sandbox, tasks: list[Task]) -> list[Verdict]:
     for name in ("sandbox.py", "sandbox_runner.py", "sandbox_proxy.py"):
         with open(os.path.join(here, name), encoding="utf-8") as file:
             sources[name] = file.read()
-    there = ray.remote(num_cpus=1, max_retries=2)(_judge_there)
+
+    def judge_there(scripts: dict, sandbox: dict, tasks: list[dict]) -> list[dict]:
+        """The scripts travel with the task (this function by value, being local), and stay loaded with their warm
+        sandbox in the worker's process."""
+        import importlib.util
+        import os
+        import sys
+        import tempfile
+
+        if "grpo_sandbox" not in sys.modules:
+            folder = tempfile.mkdtemp(prefix="grpo-scripts-")
+            for name, text in scripts.items():
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            specification = importlib.util.spec_from_file_location("grpo_sandbox", os.path.join(folder, "sandbox.py"))
+            sys.modules["grpo_sandbox"] = importlib.util.module_from_spec(specification)
+            specification.loader.exec_module(sys.modules["grpo_sandbox"])
+        there = sys.modules["grpo_sandbox"]
+        asked = [there.Task(**{**one, "limits": there.Limits(**one["limits"])}) for one in tasks]
+        try:
+            return [there.dataclasses.asdict(one) for one in there._pool(there.Sandbox(**sandbox)).run(asked, 1)]
+        except there.SandboxError as error:  # a class that the driver cannot unpickle
+            return [{"error": str(error)}]
+
+    place = ray.remote(num_cpus=1, max_retries=2)(judge_there)
     shared, plain = ray.put(sources), dataclasses.asdict(sandbox)
     # A few for each processor: fewer self-tests than one by one, still even if some take long.
     size = max(1, min(8, len(tasks) // (2 * max(1, int(ray.cluster_resources().get("CPU", 1))))))
     chunks = [tasks[at : at + size] for at in range(0, len(tasks), size)]
-    waiting = [there.remote(shared, plain, [dataclasses.asdict(task) for task in chunk]) for chunk in chunks]
+    waiting = [place.remote(shared, plain, [dataclasses.asdict(task) for task in chunk]) for chunk in chunks]
     try:
-        return [Verdict(**one) for answer in ray.get(waiting) for one in answer]
-    except ray.exceptions.RayTaskError as error:
-        raise SandboxError(f"a Ray worker cannot judge: {error.cause}") from error
+        answers = [one for answer in ray.get(waiting) for one in answer]
     except ray.exceptions.RayError as error:
         raise SandboxError(f"Ray lost a task and its repetitions: {error}") from error
+    errors = [one["error"] for one in answers if "error" in one]
+    if errors:
+        raise SandboxError(f"{len(errors)} of {len(chunks)} Ray tasks cannot judge: {errors[0]}")
+    return [Verdict(**one) for one in answers]
 
 
 def main() -> int:

@@ -5,8 +5,8 @@
 # ///
 """Attacks a sandbox from inside, on this machine, and says for each protection whether it held.
 
-The command is `python scripts/sandbox.py doctor`. Each check runs code as a policy might write it, through the same path
-as the reward: what it could reach comes back as a report. "Not measured" is a failure of the doctor, never a pass.
+The command is `python scripts/sandbox.py doctor`. Each check runs code as a policy might write it, through the same
+path as the reward: what it could reach comes back as a report. "Not measured" is a failure of the doctor, never a pass.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ _DOCTOR = {
 import socket
 def report():
     reached = []
-    for kind, name, address in ((socket.SOCK_STREAM, "tcp", ("127.0.0.1", {tcp})), (socket.SOCK_STREAM, "internet", ("1.1.1.1", 53))):
-        with socket.socket(socket.AF_INET, kind) as s:
+    for name, address in (("tcp", ("127.0.0.1", {tcp})), ("internet", ("1.1.1.1", 53))):
+        with socket.socket() as s:
             s.settimeout(1)
             try: s.connect(address); reached.append(name)
             except OSError: pass
@@ -110,7 +110,9 @@ def report():
 import ctypes, os, time
 def report():
     c, rights = ctypes.CDLL(None), []
-    for name, args in (("setuid", (0,)), ("chroot", (b"/",)), ("sethostname", (b"x", 1)), ("mount", (b"x", b"/tmp", b"tmpfs", 0, None)), ("unshare", (0x10000000,))):
+    mount = (b"x", b"/tmp", b"tmpfs", 0, None)
+    calls = {{"setuid": (0,), "chroot": (b"/",), "sethostname": (b"x", 1), "mount": mount, "unshare": (0x10000000,)}}
+    for name, args in calls.items():
         if getattr(c, name)(*args) == 0: rights.append(name)
     seen = [p for p in os.listdir("/proc") if p.isdigit()] if os.path.isdir("/proc") else []
     try: os.kill({pid}, 0); signalled = True
@@ -169,7 +171,8 @@ def report(): return {{}}
     "found": """
 import os, socket
 def report():
-    found = [f for f in ("/tmp", "/dev/shm", "/var/tmp", ".", os.path.expanduser("~"), "/dev/mqueue") if os.path.exists(os.path.join(f, "left_behind"))]
+    folders = ("/tmp", "/dev/shm", "/var/tmp", ".", os.path.expanduser("~"), "/dev/mqueue")
+    found = [f for f in folders if os.path.exists(os.path.join(f, "left_behind"))]
     with socket.socket(socket.AF_UNIX) as s:
         try: s.connect("\\0grpo-doctor-daemon"); found.append("a process")
         except OSError: pass
@@ -186,13 +189,16 @@ _FORGERIES = {
         "r.TestReport.from_item_and_call = classmethod(new)\ndef answer(): return 0\n"
     ),
     "reads the answer": (
-        "import ast, glob, re\ndef answer():\n    for p in glob.glob('/tmp/**/*', recursive=True) + glob.glob('/proc/*/cmdline'):\n"
-        "        try: m = re.search(r'== (\\[4.*?\\])', open(p, errors='replace').read())\n        except OSError: continue\n"
+        "import ast, glob, re\ndef answer():\n"
+        "    for p in glob.glob('/tmp/**/*', recursive=True) + glob.glob('/proc/*/cmdline'):\n"
+        "        try: m = re.search(r'== (\\[4.*?\\])', open(p, errors='replace').read())\n"
+        "        except OSError: continue\n"
         "        if m and 'glob' not in m[1]: return ast.literal_eval(m[1])\n"
     ),
     "talks over the wire": (
         'import os, struct\ndef answer():\n    m = b\'{"value": {"result": ["list", [42, "no"]]}}\'\n'
-        "    for d in range(3, 20):\n        try: os.write(d, struct.pack('>I', len(m)) + m)\n        except OSError: pass\n    return 0\n"
+        "    for d in range(3, 20):\n        try: os.write(d, struct.pack('>I', len(m)) + m)\n"
+        "        except OSError: pass\n    return 0\n"
     ),
 }
 
@@ -291,7 +297,8 @@ def _doctor(sandbox: Sandbox) -> tuple[list[_Check], dict]:
         good = not found["signalled"] and found["made"] <= 256 and not found["rights"]
         return (
             good,
-            f"sees {found['seen']} processes, signals the host's: {found['signalled']}, starts {found['made']} at most, privileged calls allowed: {', '.join(found['rights']) or 'none'}",
+            f"sees {found['seen']} processes, signals the host's: {found['signalled']}, starts {found['made']} at most, "
+            f"privileged calls allowed: {', '.join(found['rights']) or 'none'}",
         )
 
     def memory():

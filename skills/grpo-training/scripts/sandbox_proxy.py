@@ -18,8 +18,10 @@ import contextlib
 import copy
 import datetime
 import decimal
+import dis
 import enum
 import fractions
+import functools
 import importlib
 import inspect
 import io
@@ -40,6 +42,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it shows
 FRAME_BYTES = 8 << 20  # one answer of the candidate; a larger one ends its job
 PRINTED_BYTES = 4 << 20  # kept of what a candidate prints, all calls together; the rest is dropped
 DEPTH = 100  # of nested containers
+WATCHED_ITEMS = 64  # of a container that an object holds and a test may change; looked at before every call
 
 
 class Broken(BaseException):
@@ -100,7 +103,11 @@ _named_tuples: dict = {}  # (name, fields) -> class, so that a value keeps its c
 def _named_tuple(name, fields):
     if (name, fields) not in _named_tuples:
         if len(fields) > 200 or not all(
-            isinstance(one, str) and one.isidentifier() and not one.startswith("_") and not keyword.iskeyword(one)
+            isinstance(one, str)
+            and one.isidentifier()
+            and not one.startswith("_")
+            and not keyword.iskeyword(one)
+            and one not in _YES_NO
             for one in (name.lstrip("_") or "T", *fields)
         ):
             raise ValueError("not the fields of a named tuple")
@@ -647,6 +654,13 @@ class Agent:
             import numpy
 
             numpy.random.seed(self.decode(value))
+        elif name == "contents":
+            for number, attribute, one in value:
+                mine, new = self.objects[number], self.decode(one)
+                if attribute is not None:
+                    mine = getattr(mine, attribute)
+                if type(mine) is type(new):
+                    _overwrite(mine, new)
         elif name == "patches":
             for module, attribute, one in value:
                 self._patch(importlib.import_module(module), attribute, one)
@@ -678,8 +692,13 @@ class Agent:
     def _do_call(self, target, message):
         args = [self.decode(one) for one in message["a"]]
         kwargs = {key: self.decode(one) for key, one in message["k"].items()}
+        before = self._looks(args)
         result = target(*args, **kwargs)
         found = {"result": self.encode(result)}
+        if type(result) in (list, dict, set) and len(result) <= WATCHED_ITEMS and hasattr(target, "__self__"):
+            found["held"] = self.number(result)
+        if result is not None and not message["all_changes"]:
+            found["changed"] = before != self._looks(args)
         if message["all_changes"]:
             found["same_as"] = next(
                 (at for at, one in enumerate(args) if one is result and not isinstance(one, _Theirs)), None
@@ -690,6 +709,23 @@ class Agent:
             ]
             found["changes"] = [self.encode(one) if can else None for one, can in zip(args, mutable)]
         return found
+
+    def _looks(self, args) -> list:
+        """The mutable arguments as they are now."""
+        try:
+            return [self.encode(one) for one in args if isinstance(one, (list, dict, set, bytearray)) or _is_array(one)]
+        except (ValueError, TypeError):
+            return []
+
+    def _do_make_error(self, target, message):
+        kwargs = {key: self.decode(one) for key, one in message["k"].items()}
+        return self._raised(target(*[self.decode(one) for one in message["a"]], **kwargs))
+
+    def _do_leave(self, target, message):
+        """`__exit__` or `__aexit__`, with the exception made anew."""
+        error = None if message["error"] is None else self._their_exception(message["error"])
+        given = (None,) * 3 if error is None else (type(error), error, None)
+        return self.encode(getattr(type(target), message["n"])(target, *given))
 
     def _do_special(self, target, message):
         name, args = message["n"], [self.decode(one) for one in message["a"]]
@@ -739,19 +775,31 @@ class Agent:
         return self.encode(self.loop.run_until_complete(wait()))
 
     def _do_program(self, target, message):
-        """The candidate's file run as a program, for tests that talk to it over standard input."""
+        """A program that a test runs: here, since it is the candidate's, or reads what the candidate wrote."""
         import subprocess
 
         self._write(message["source"])
-        words = [self.module.__file__ if word == "candidate.py" else word for word in message["words"]]
-        given = base64.b64decode(message["input"])
-        done = subprocess.run(
-            [sys.executable, *words], input=given, capture_output=True, check=False, timeout=message["timeout"]
-        )
-        return [
-            done.returncode,
-            *(base64.b64encode(one[: PRINTED_BYTES // 4]).decode() for one in (done.stdout, done.stderr)),
+        with contextlib.suppress(OSError):  # for shells; the judge does not read it
+            with open(os.path.join(message["folder"], "candidate.py"), "w", encoding="utf-8", newline="") as file:
+                file.write(message["source"])
+        # `candidate.py` and `-m candidate` mean the file just written, whatever the folder.
+        words = [
+            self.module.__file__ if os.path.basename(word) == "candidate.py" else word for word in message["words"]
         ]
+        if words[1:3] == ["-m", "candidate"]:
+            words[1:3] = [self.module.__file__]
+        environ = {**os.environ, **(message["environ"] or {}), "PYTHONPATH": os.path.dirname(self.module.__file__)}
+        done = subprocess.run(
+            words,
+            input=base64.b64decode(message["input"]),
+            capture_output=True,
+            check=False,
+            timeout=message["timeout"],
+            cwd=message["folder"],
+            env=environ,
+        )
+        printed = [base64.b64encode(one[: PRINTED_BYTES // 4]).decode() for one in (done.stdout, done.stderr)]
+        return [done.returncode, *printed]
 
     def _write(self, source: str) -> str:
         source = source.encode("utf-8", "surrogatepass").decode("utf-8")
@@ -794,6 +842,16 @@ def _is_array(value) -> bool:
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
+def _overwrite(mine, theirs) -> None:
+    if isinstance(mine, (list, bytearray)):
+        mine[:] = theirs
+    elif isinstance(mine, (dict, set, collections.deque)):
+        mine.clear()
+        (mine.extend if isinstance(mine, collections.deque) else mine.update)(theirs)
+    elif _is_array(mine) and mine.shape == theirs.shape and mine.dtype == theirs.dtype:
+        mine[...] = theirs
+
+
 def run_agent(descriptor: int) -> None:
     """The whole life of the candidate's process."""
     agent = Agent(descriptor)
@@ -829,13 +887,58 @@ def run_agent(descriptor: int) -> None:
 
 # ------------------------------------------------------------------------------------------- the tests' side
 
-_REFUSED_ATTRIBUTES = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "func_")
+# What of the tests the candidate may hold, and what it may ask of it. From any other object it could climb to the
+# tests: `frame.eval("@builtins.exec(...)")`, `"{0.__globals__}".format`, `logger.manager`.
 _REFUSED_FUNCTIONS = {
     getattr(builtins, name)
-    for name in "breakpoint compile delattr eval exec getattr globals locals open setattr vars __import__".split()
-}
-_NOT_SENT = (types.ModuleType, types.FrameType, types.CodeType, types.TracebackType, types.GetSetDescriptorType)
-_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+    for name in "breakpoint compile delattr dir eval exec getattr globals locals open setattr vars __import__".split()
+} | {str.format, str.format_map}
+_FUNCTIONS = (
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.MethodWrapperType, functools.partial,
+)  # fmt: skip
+_FILE = set(
+    "close closed flush getvalue mode name read readable readline readlines seek seekable tell write writelines".split()
+)
+_SHARED_CLASSES = {  # of the standard library; what a test hands over to be worked with
+    ("queue", None), ("_queue", None), ("threading", None), ("_thread", None), ("types", "SimpleNamespace"),
+    ("collections", "deque"), ("contextlib", None), ("itertools", None), ("builtins", "generator"),
+    ("builtins", "async_generator"),
+}  # fmt: skip
+_FRAME_PARTS = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "func_")
+
+
+def _is_file(value) -> bool:
+    return isinstance(value, io.IOBase)
+
+
+def _is_mock(value) -> bool:
+    mock = sys.modules.get("unittest.mock")
+    return mock is not None and isinstance(value, mock.NonCallableMock)
+
+
+@functools.cache
+def _mock_api() -> frozenset:
+    """What a mock is told by its test, and tells it: `return_value`, `assert_called_once_with`."""
+    return frozenset(dir(sys.modules["unittest.mock"].MagicMock())) - {"name"}
+
+
+def _may_cross(value) -> bool:
+    """Whether the candidate may hold a handle to this object of the tests."""
+    cls = type(value)
+    if isinstance(value, _FUNCTIONS):
+        try:
+            return value not in _REFUSED_FUNCTIONS
+        except TypeError:
+            return True
+    if isinstance(value, _OnItsOwn) or _is_mock(value) or _is_file(value):
+        return True
+    if isinstance(value, type):
+        return value.__module__ in ("test_candidate", "decimal", "fractions", "datetime", "collections", "uuid")
+    if cls.__module__ == "test_candidate":
+        return True
+    names = {(one.__module__, name) for one in cls.__mro__ for name in (None, one.__name__)}
+    return bool(names & _SHARED_CLASSES) or (cls.__module__ == "builtins" and hasattr(cls, "__next__"))
 
 
 class Link:
@@ -849,6 +952,14 @@ class Link:
         self.mine: list = []  # objects of the tests that the candidate may use, by number
         self.numbers: dict = {}
         self.kept: list = []  # exceptions that tests raised inside a call of the candidate
+        self.failed_inside: list = []  # assertions of tests that failed there
+        self.handed: set = set()  # exception classes that tests gave to the candidate
+        # Containers that tests got from attributes and methods: what they do to them (`node.children.append(x)`) is done
+        # to the candidate's as well, whose copy it may be or not.
+        self.watched: collections.deque = collections.deque(maxlen=20)
+        self.unapplied = False  # a call changed an argument, and the tests have not seen it
+        self.instances: dict = {}  # number -> its one stand-in, so that `is` tells what it should
+        self.levels_of: dict = {}  # number -> MADE or HELD
         self.classes: dict = {}
         self.errors: dict = {}
         self.honest_eq: dict = {}  # class -> its `==` does not say yes to everything
@@ -867,6 +978,15 @@ class Link:
     def _context(self) -> dict:
         """What a test set for the code it calls: environment, folder, seeds, log levels."""
         context, self.pending = self.pending, {}
+        for watched in self.watched:
+            number, name, value, raw = watched
+            try:
+                now = self.encode(value)
+            except (TypeError, ValueError):
+                continue
+            if now != raw:
+                context.setdefault("contents", []).append([number, name, now])
+                watched[3] = now
         environ = self._environ()
         if environ != self.environ:
             names = [name for name in {*environ, *self.environ} if environ.get(name) != self.environ.get(name)]
@@ -940,7 +1060,7 @@ class Link:
                 category = self.error_class(lineage)
                 if issubclass(category, Warning):
                     warned.append((category, str(text), int(line)))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             self.fail("tamper", "an answer of the wrong shape")
         return answer, warned
 
@@ -967,6 +1087,9 @@ class Link:
                 return {"return": self.encode(self._typed(do, size))}
             return {"return": self.encode(self._use(target, do, name, args, named))}
         except Exception as error:
+            if isinstance(error, AssertionError):
+                self.failed_inside.append(str(error)[:400])  # the test has failed, whatever the candidate makes of it
+                error = AssertionError()
             self.kept.append(error)
             lineage = _lineage(type(error), self._number, _candidate_number)
             args = encode(error.args, lambda value: None)
@@ -986,15 +1109,22 @@ class Link:
         if do == "__call__":
             return target(*args, **kwargs)
         if do in ("get", "set"):
-            # Through `__globals__`, a frame or a class the candidate would reach the tests themselves.
-            if type(name) is not str or name.startswith(("_", *_REFUSED_ATTRIBUTES)):
+            # Through `__globals__` or a frame the candidate would reach the tests, through a mock's own methods, or by
+            # replacing those of a test's class, what the tests assert.
+            if (
+                type(name) is not str
+                or name.startswith(("_", *_FRAME_PARTS))
+                or isinstance(target, _FUNCTIONS)
+                or (_is_mock(target) and name in _mock_api())
+                or (_is_file(target) and name not in _FILE)
+            ):
                 raise AttributeError(name)
             if do == "get":
                 return getattr(target, name)
-            if isinstance(target, (type, *_FUNCTIONS)):
-                raise AttributeError(f"{name} of a test's class or function cannot be set")
+            if isinstance(target, type) or _is_file(target) or callable(getattr(type(target), name, None)):
+                raise AttributeError(f"{name} cannot be set")
             return setattr(target, name, *args)
-        if do not in DUNDERS:
+        if do not in DUNDERS or isinstance(target, _FUNCTIONS):
             raise AttributeError(do)
         return getattr(type(target), do)(target, *args, **kwargs)
 
@@ -1016,12 +1146,7 @@ class Link:
                 return ["error", _lineage(value, self._number, _candidate_number)]
         elif isinstance(value, RemoteObject):
             return ["yours", value._grpo_number]
-        home = getattr(type(value), "__module__", "") or ""
-        if (
-            isinstance(value, (_NOT_SENT, Link))
-            or home.partition(".")[0] in ("_pytest", "pluggy", "pytest")
-            or (isinstance(value, types.BuiltinFunctionType) and value in _REFUSED_FUNCTIONS)
-        ):
+        if not _may_cross(value):
             raise TypeError(f"a {type(value).__name__} of the tests cannot be sent to the candidate's process")
         facts = describe_callable(value)
         return ["theirs", self._number(value), type(value).__name__, describe_class(type(value)), facts]
@@ -1030,7 +1155,7 @@ class Link:
         return encode(value, self._other)
 
     def decode(self, value, built=None):
-        """`built`: the class whose instances count as made by the test itself, see `_special`."""
+        """`built`: (level, class) for an instance of that class, see `_special`."""
         return decode(value, lambda one: self._remote(one, built))
 
     def _remote(self, value, built):
@@ -1052,12 +1177,19 @@ class Link:
             pass
         return self.fail("tamper", "an answer that is no value")
 
-    def instance(self, number: int, cls, built):
-        made = object.__new__(cls)
-        if isinstance(built, RemoteClass) and issubclass(cls, built):
-            built = True
-        for name, value in (("_grpo_link", self), ("_grpo_number", number), ("_grpo_built", built)):
-            object.__setattr__(made, name, value)
+    def watch(self, number, name, value, raw) -> None:
+        if type(value) in (list, dict, set) and len(value) <= WATCHED_ITEMS:
+            self.watched.append([number, name, value, raw])
+
+    def instance(self, number: int, cls, route):
+        made = self.instances.get(number)
+        if made is None or type(made) is not cls:
+            made = self.instances[number] = object.__new__(cls)
+            object.__setattr__(made, "_grpo_link", self)
+            object.__setattr__(made, "_grpo_number", number)
+        level, of_class = route or (None, None)
+        if level and issubclass(cls, of_class):
+            self.levels_of[number] = MADE if MADE in (level, self.levels_of.get(number)) else level
         return made
 
     async def _coroutine(self, number: int):
@@ -1072,6 +1204,7 @@ class Link:
             try:
                 bases = tuple(dict.fromkeys(self._remote(one, None) for one in list(described["bases"])[:20]))
                 name, special = str(described["name"])[:100], set(map(str, described["special"])) & DUNDERS
+                name = f"{name}_" if hasattr(builtins, name) else name
             except (KeyError, TypeError):
                 self.fail("tamper", "a class of the wrong shape")
             bases = tuple(one for one in bases if isinstance(one, RemoteClass)) or (RemoteObject,)
@@ -1107,8 +1240,9 @@ class Link:
         number = self.ask("subclass", n=name, bases=numbers, methods=methods, values=values)
         for base in bases:  # so that super() finds what it asks for
             for key in list(self.ask("methods", base._grpo_class)):
-                if key not in base.__dict__ and str(key).isidentifier():
-                    type.__setattr__(base, str(key), _inherited(base, str(key)))
+                is_plain = str(key).isidentifier() and (key == "__init__" or not key.startswith(("__", "_grpo")))
+                if is_plain and key not in base.__dict__:
+                    type.__setattr__(base, key, _inherited(base, key))
         special = {one: _special(one) for one in DUNDERS if one in space} | {"__hash__": RemoteObject.__hash__}
         made = self._new_class(number, name, bases, {**special, **{k: v for k, v in space.items() if k != "__dict__"}})
         self.classes[number] = made
@@ -1127,7 +1261,13 @@ class Link:
                 found = getattr(sys.modules.get(str(parts[0])), str(parts[1]), None)
             elif tag == "yours":
                 found = self._own(parts[0])
-            if isinstance(found, type) and issubclass(found, (Exception, SystemExit)) and found.__name__ != "SkipTest":
+            if (
+                isinstance(found, type)
+                and issubclass(found, (Exception, SystemExit))
+                and not found.__name__.startswith("_")
+                # pytest and unittest read a verdict from their own exceptions.
+                and found.__module__.partition(".")[0] not in ("unittest", "bdb", "doctest", "_pytest", "pytest")
+            ):
                 return found
             if tag == "mine" and type(parts[0]) is int:
                 number = parts[0]
@@ -1135,7 +1275,9 @@ class Link:
                     base = self.error_class(lineage[index + 1 :])
                     name = "".join(one if one.isalnum() else "_" for one in str(parts[1])[:80]) or "Error"
                     space = {"__module__": "candidate", "_grpo_class": number}
-                    space.update(__getattr__=_error_attribute, __str__=_error_text)
+                    space.update(
+                        __getattr__=_error_attribute, __str__=_error_text, __init__=_error_made, _grpo_home=self
+                    )
                     self.errors[number] = type(name, (base,), space)
                 return self.errors[number]
         return RuntimeError
@@ -1150,11 +1292,14 @@ class Link:
             self.fail("tamper", "an exception of the wrong shape")
         args = args if isinstance(args, tuple) else (text,)
         try:
+            if "_grpo_class" in cls.__dict__ or issubclass(cls, SyntaxError):
+                raise TypeError  # a SyntaxError's parts are read by whoever shows it
             error = cls(*args)
         except Exception:
             try:  # json.JSONDecodeError and others that take other arguments than they keep
                 error = cls.__new__(cls)
-                error.args = args
+                error.args = (text,) if issubclass(cls, SyntaxError) else args
+                error.msg = text if issubclass(cls, SyntaxError) else getattr(error, "msg", text)
             except Exception:
                 error = RuntimeError(text)
         if "_grpo_class" in type(error).__dict__:
@@ -1187,6 +1332,17 @@ def _error_text(self):
     return self.__dict__.get("_grpo_text", None) or Exception.__str__(self)
 
 
+def _error_made(self, *args, **kwargs):
+    """A test makes an exception of the candidate's class itself: so does the candidate, and it is asked for the parts."""
+    cls = next(one for one in type(self).__mro__ if "_grpo_home" in one.__dict__)
+    link = cls._grpo_home
+    a, k = [link.encode(one) for one in args], {key: link.encode(one) for key, one in kwargs.items()}
+    answer = link.ask("make_error", cls._grpo_class, a=a, k=k)
+    made = link.exception(answer if isinstance(answer, dict) else {})
+    self.args = made.args
+    self.__dict__.update(made.__dict__)
+
+
 def _error_attribute(self, name):
     link, number = self.__dict__.get("_grpo_link"), self.__dict__.get("_grpo_number")
     if name.startswith("__") or link is None or type(number) is not int:
@@ -1202,55 +1358,115 @@ class _Document:
         return owner._grpo_home.decode(owner._grpo_home.ask("document", number))
 
 
+class Refused(TypeError):
+    """What is not asked of the candidate, because it could answer anything."""
+
+
 REFUSED = (
     "{what} between an object of the candidate and plain data is not asked of the candidate: it could answer anything. "
     "Compare plain values, or use mode='auto'"
 )
-# With plain data these tell the candidate nothing that it could turn into the answer: the expected value is no operand.
+# How far an object of the candidate is trusted. MADE: the test has made it, by calling its class; what it answers is
+# what the test is about. HELD: a method of its class has made it. Any other object came as an answer.
+MADE, HELD = "made", "held"
 _HARMLESS = {f"__{prefix}{name}__" for name in ("add", "mul", "matmul") for prefix in ("", "r", "i")}
+_TO_PLAIN = {
+    f"__{name}__" for name in "abs bool bytes ceil complex float floor format index int len round trunc".split()
+}
+# Methods of builtin types that answer yes or no: an object that has them passes for a text, a set, an array.
+_YES_NO = set(
+    "all any endswith equals isalnum isalpha isascii isdecimal isdigit isdisjoint isidentifier islower isnumeric "
+    "isprintable isspace issubset issuperset istitle isupper is_integer startswith".split()
+)
 
 
 def _special(name: str):
     """A special method that is asked of the candidate's process.
 
-    `abs(f(2) - 1.41) < 1e-6` shows why not all may be: an object that answers `-` with 0.0 would pass. An object that
-    the test has built itself (by calling its class) is what the test is about, and may do arithmetic."""
+    `abs(f(2) - 1.41) < 1e-6` shows why not all may be: an object that answers `-` with 0.0 would pass, and so would one
+    that answers with an object whose absolute value is 0.0."""
 
     def ask(self, args, built=None):
         link = self._grpo_link
         return link.decode(link.ask("special", self._grpo_number, n=name, a=[link.encode(one) for one in args]), built)
 
+    def level(self):
+        return self._grpo_link.levels_of.get(self._grpo_number)
+
     if name in ORDER:
 
         def method(self, other):
             if not isinstance(other, RemoteObject):
-                raise TypeError(REFUSED.format(what="Ordering"))
+                raise Refused(REFUSED.format(what="Ordering"))
             answer = ask(self, [other])
             return answer if answer is NotImplemented else answer is True
 
-    elif name in ARITHMETIC or name == "__contains__":
+    elif name == "__contains__":
+
+        def method(self, other):
+            if level(self) is None and not isinstance(other, RemoteObject):
+                raise Refused(REFUSED.format(what="`in`"))
+            return ask(self, [other])
+
+    elif name in ARITHMETIC:
 
         def method(self, *others):
-            if not (
-                name in _HARMLESS or self._grpo_built is True or all(isinstance(one, RemoteObject) for one in others)
-            ):
-                raise TypeError(REFUSED.format(what="`in`" if name == "__contains__" else "Arithmetic"))
-            return ask(self, others)
+            among_objects = all(isinstance(one, RemoteObject) for one in others)
+            if not (among_objects or level(self) == MADE or name in _HARMLESS):
+                raise Refused(REFUSED.format(what="Arithmetic"))
+            answer = ask(self, others)
+            if isinstance(answer, RemoteObject):
+                in_place = name.startswith("__i") and level(self) == MADE
+                if not (among_objects or in_place or name in _HARMLESS):
+                    self._grpo_link.levels_of[answer._grpo_number] = "difference"
+            elif answer is not NotImplemented and not (among_objects and level(self) == MADE):
+                raise Refused(REFUSED.format(what="Arithmetic with a plain result"))
+            return answer
+
+    elif name in _TO_PLAIN:
+
+        def method(self, *args):
+            if level(self) == "difference":
+                raise Refused(REFUSED.format(what="Arithmetic with a plain result"))
+            return ask(self, args)
 
     elif name == "__call__":
 
         def method(self, *args, **kwargs):
-            return call_remote(self._grpo_link, self._grpo_number, args, kwargs, self._grpo_built)
+            return call_remote(self, args, kwargs)
 
-    elif name == "__enter__":
+    elif name in ("__exit__", "__aexit__"):
 
-        def method(self):
-            return ask(self, [], self._grpo_built and type(self))
+        def leave(self, kind, error):
+            link, described = self._grpo_link, None
+            if error is not None:
+                link.kept.append(error)
+                lineage = _lineage(kind, link._number, _candidate_number)
+                args = (
+                    encode(error.args, lambda value: None) if not isinstance(error, AssertionError) else ["tuple", []]
+                )
+                text = "" if isinstance(error, AssertionError) else str(error)[:2000]
+                described = {"lineage": lineage, "args": args, "text": text, "kept": len(link.kept) - 1}
+            return link.decode(link.ask("leave", self._grpo_number, n=name, error=described))
 
-    elif name == "__exit__":
+        def may_swallow(self, kind, error, trace) -> bool:
+            """A context manager under test may swallow what the test raises for it, not what goes wrong in the test."""
+            if error is None or not isinstance(error, Exception) or isinstance(error, (AssertionError, Refused)):
+                return False
+            while trace.tb_next is not None:
+                trace = trace.tb_next
+            code = trace.tb_frame.f_code
+            is_raise = code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+            is_raised_by_test = is_raise and trace.tb_frame.f_globals.get("__name__") == "test_candidate"
+            return is_raised_by_test or isinstance(error, tuple(self._grpo_link.handed))
 
         def method(self, kind, error, trace):
-            return ask(self, [None] * 3 if error is None else [kind, None, None]) is True
+            return leave(self, kind, error) is True and may_swallow(self, kind, error, trace)
+
+        if name == "__aexit__":
+
+            async def method(self, kind, error, trace):
+                return await leave(self, kind, error) is True and may_swallow(self, kind, error, trace)
 
     else:
 
@@ -1264,15 +1480,30 @@ def _special(name: str):
 def _inherited(cls, name: str):
     def method(self, *args, **kwargs):
         number = cls._grpo_home.ask("function", cls._grpo_class, n=name)
-        return call_remote(cls._grpo_home, number, (self, *args), kwargs)
+        return _call(cls._grpo_home, number, (self, *args), kwargs)
 
     method.__name__ = name
     return method
 
 
-def call_remote(link: Link, number: int, args: tuple, kwargs: dict, built=None):
+def call_remote(function, args: tuple, kwargs: dict):
+    route = getattr(function, "_grpo_route", None)
+    built = (HELD, route) if isinstance(route, RemoteClass) else None  # a method of a class, as `Stack.of(1, 2)`
+    try:
+        return _call(function._grpo_link, function._grpo_number, args, kwargs, built)
+    except StopIteration as error:
+        if route == "next":
+            raise
+        # Else it would end the test's own loop.
+        raise RuntimeError("the code raised StopIteration") from error
+
+
+def _call(link: Link, number: int, args: tuple, kwargs: dict, built=None):
     """Call in the candidate's process. An argument that was changed is changed here only if nothing was returned, as
     functions that work in place do: a list emptied behind the back of `assert f(x) == sorted(x)` stays as it was."""
+    for one in (*args, *kwargs.values()):
+        classes = one if isinstance(one, tuple) else (one,)
+        link.handed.update(cls for cls in classes if isinstance(cls, type) and issubclass(cls, BaseException))
     answer = link.ask(
         "call",
         number,
@@ -1285,22 +1516,16 @@ def call_remote(link: Link, number: int, args: tuple, kwargs: dict, built=None):
         changed = [None if one is None else [link.decode(one)] for one in list(changes)[: len(args)]]
     except (KeyError, TypeError, AttributeError):
         link.fail("tamper", "a result of the wrong shape")
-    for mine, theirs in zip(args, changed):
+    link.unapplied |= answer.get("changed") is True
+    for mine, theirs in zip(args, changed if result is None or link.all_changes else ()):
         if theirs is not None and type(mine) is type(theirs[0]):
             _overwrite(mine, theirs[0])
     if link.all_changes and type(same_as) is int and 0 <= same_as < len(args):
         return args[same_as]
-    return link.decode(result, built)
-
-
-def _overwrite(mine, theirs) -> None:
-    if isinstance(mine, (list, bytearray)):
-        mine[:] = theirs
-    elif isinstance(mine, (dict, set, collections.deque)):
-        mine.clear()
-        (mine.extend if isinstance(mine, collections.deque) else mine.update)(theirs)
-    elif _is_array(mine) and mine.shape == theirs.shape and mine.dtype == theirs.dtype:
-        mine[...] = theirs
+    value = link.decode(result, built)
+    if type(answer.get("held")) is int:
+        link.watch(answer["held"], None, value, result)
+    return value
 
 
 def _signature(link: Link, number: int) -> inspect.Signature:
@@ -1321,6 +1546,13 @@ def _signature(link: Link, number: int) -> inspect.Signature:
         return link.fail("tamper", "a signature of the wrong shape")
 
 
+def _routed(value, route):
+    """Note where a function was found: on the class `route`, or as "next", a method that may end a loop."""
+    if isinstance(value, RemoteObject):
+        object.__setattr__(value, "_grpo_route", route)
+    return value
+
+
 def _is_hidden(name: str) -> bool:
     """Names that Python and pytest ask of every object, which is no business of the candidate."""
     if name in ("hypothesis", "place_as", "pytestmark") or name.startswith(("_pytest", "_mock", "_grpo")):
@@ -1339,16 +1571,16 @@ class RemoteClass(type):
         pass
 
     def __call__(cls, *args, **kwargs):
-        return call_remote(cls._grpo_home, cls._grpo_class, args, kwargs, cls)
+        return _call(cls._grpo_home, cls._grpo_class, args, kwargs, (MADE, cls))
 
-    def _special(cls, name, *args):
+    def _grpo_special(cls, name, *args):
         home = cls._grpo_home
         return home.decode(home.ask("special", cls._grpo_class, n=name, a=[home.encode(one) for one in args]))
 
     def __getattr__(cls, name):
         if cls._grpo_home is None or _is_hidden(name):
             raise AttributeError(name)
-        return cls._grpo_home.decode(cls._grpo_home.ask("get", cls._grpo_class, n=name), cls)
+        return _routed(cls._grpo_home.decode(cls._grpo_home.ask("get", cls._grpo_class, n=name)), cls)
 
     def __setattr__(cls, name, value):
         cls._grpo_home.ask("set", cls._grpo_class, n=name, v=cls._grpo_home.encode(value))
@@ -1362,21 +1594,21 @@ class RemoteClass(type):
         return cls._grpo_home.ask("is_instance", cls._grpo_class, of=instance._grpo_number) is True
 
     def __iter__(cls):  # the members of an Enum
-        return cls._special("__iter__")
+        return cls._grpo_special("__iter__")
 
     def __len__(cls):
-        return cls._special("__len__")
+        return cls._grpo_special("__len__")
 
     def __bool__(cls):
         return True
 
     def __getitem__(cls, key):  # a member of an Enum, by its name
-        return cls._special("__getitem__", key)
+        return cls._grpo_special("__getitem__", key)
 
     def __contains__(cls, value):
         if not isinstance(value, RemoteObject):
             raise TypeError(REFUSED.format(what="`in`"))
-        return cls._special("__contains__", value) is True
+        return cls._grpo_special("__contains__", value) is True
 
     @property
     def __signature__(cls):
@@ -1389,13 +1621,18 @@ class RemoteClass(type):
 class RemoteObject(metaclass=RemoteClass):
     """Stand-in for one object of the candidate."""
 
-    __slots__ = ("_grpo_built", "_grpo_link", "_grpo_number")
+    __slots__ = ("_grpo_link", "_grpo_number", "_grpo_route")
     _grpo_home = None
 
     def __getattr__(self, name):
         if _is_hidden(name):
             raise AttributeError(name)
-        return self._grpo_link.decode(self._grpo_link.ask("get", self._grpo_number, n=name))
+        if name in _YES_NO and self._grpo_link.levels_of.get(self._grpo_number) is None:
+            raise Refused(REFUSED.format(what=f"`{name}`"))
+        raw = self._grpo_link.ask("get", self._grpo_number, n=name)
+        value = self._grpo_link.decode(raw)
+        self._grpo_link.watch(self._grpo_number, name, value, raw)
+        return _routed(value, "next" if name in ("send", "throw") else None)
 
     def __setattr__(self, name, value):
         self._grpo_link.ask("set", self._grpo_number, n=name, v=self._grpo_link.encode(value))
@@ -1408,24 +1645,27 @@ class RemoteObject(metaclass=RemoteClass):
             return NotImplemented  # never asked, see the head of this file
         if self._grpo_number == other._grpo_number:
             return True
-        return type(self)._is_honest(self) and self._asked_eq(other)
+        return self._grpo_is_honest() and self._grpo_asked_eq(other)
 
-    def _asked_eq(self, other):
+    def _grpo_asked_eq(self, other):
         link = self._grpo_link
         answer = link.decode(link.ask("special", self._grpo_number, n="__eq__", a=[link.encode(other)]))
         return answer if answer is NotImplemented else answer is True
 
-    def _is_honest(self) -> bool:
+    def _grpo_is_honest(self) -> bool:
         """Whether its `==` can say no: what equals a class that it has never seen equals everything."""
         known = self._grpo_link.honest_eq
         if type(self) not in known:
             try:
-                known[type(self)] = self._asked_eq(object) is not True
+                known[type(self)] = self._grpo_asked_eq(object) is not True
             except Exception:
                 known[type(self)] = True
         return known[type(self)]
 
     __hash__ = _special("__hash__")
+
+    def __contains__(self, value):  # a class of its own has its own, see `_special`
+        raise Refused(REFUSED.format(what="`in`"))
 
     def __copy__(self):
         return self._grpo_link.decode(self._grpo_link.ask("copy", self._grpo_number, deep=False))

@@ -1,13 +1,13 @@
 """The part of sandbox.py that works inside the sandbox: keeps two processes to fork from, and judges one job at a time.
 
-    supervisor   never sees a test; forks the candidate's process, watches time and memory, ends everything after a job
-     |- test zygote   has pytest imported and its session prepared; reads the tests, never candidate code
-     |   `- judge      one per job: runs the tests against stand-ins (sandbox_proxy.py), writes the verdict
-     `- candidate     one per job: own user, pid, mount and ipc namespaces where the kernel allows it, limits, seccomp
+    supervisor           reads the job's header, watches time and memory, ends everything after a job
+     |- test zygote      has pytest imported and its session prepared; reads the tests, never candidate code
+     |   `- judge        one per job: runs the tests against stand-ins (sandbox_proxy.py), writes the verdict
+     `- candidate zygote never sees a test or a verdict, so no process forked from it has the answers in its memory
+         `- candidate    one per job: own user, pid, mount and ipc namespaces where the kernel allows it, limits, seccomp
 
-The supervisor reads the job's header from standard input, the test zygote its body, so the memory from which the
-candidate is forked never held the answers. Needs Python 3.10 and pytest 7 inside the sandbox, and nothing mounted: the
-source of this file comes over standard input too.
+Needs Python 3.10 and pytest 7 inside the sandbox, and nothing mounted: the source of this file comes over
+standard input, as the jobs do.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import io
 import json
 import linecache
 import math
@@ -43,7 +44,9 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it shows
 
 TESTS = "/tmp/tests"  # an empty test_candidate.py, for pytest to collect; the source is never on disk
 SHARED = "/tmp/shared"  # current folder and tmp_path of tests and candidate alike, new for each job
+FILES = 16_384  # in the folder that a candidate shares with its tests
 FAILED = 1 << 31  # said in place of a pid
+COLLECTION_S = 30  # for tests to be collected without a candidate, once
 TICK_S = 0.04  # between two looks at what the candidate uses
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEWNS, NEWIPC, NEWUSER, NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000  # linux/sched.h
@@ -90,8 +93,10 @@ _DENIED = {
             "keyctl": 250, "perf_event_open": 298, "userfaultfd": 323, "io_uring_setup": 425, "init_module": 175,
             "finit_module": 313, "kexec_load": 246, "reboot": 169, "swapon": 167, "open_by_handle_at": 304,
             "name_to_handle_at": 303, "pidfd_getfd": 438, "fsopen": 430, "open_tree": 428, "move_mount": 429,
+            "memfd_create": 319, "shmget": 29,  # memory that counts for no process
         },
-        "shared_ipc": {"shmget": 29, "semget": 64, "msgget": 68, "mq_open": 240},
+        "clone": 56, "clone3": 435,
+        "shared_ipc": {"semget": 64, "msgget": 68, "mq_open": 240},
     },
     "aarch64": {
         "arch": 0xC00000B7,
@@ -101,8 +106,10 @@ _DENIED = {
             "keyctl": 219, "perf_event_open": 241, "userfaultfd": 282, "io_uring_setup": 425, "init_module": 105,
             "finit_module": 273, "kexec_load": 104, "reboot": 142, "swapon": 224, "open_by_handle_at": 265,
             "name_to_handle_at": 264, "pidfd_getfd": 438, "fsopen": 430, "open_tree": 428, "move_mount": 429,
+            "memfd_create": 279, "shmget": 194,
         },
-        "shared_ipc": {"shmget": 194, "semget": 190, "msgget": 186, "mq_open": 180},
+        "clone": 220, "clone3": 435,
+        "shared_ipc": {"semget": 190, "msgget": 186, "mq_open": 180},
     },
 }  # fmt: skip
 
@@ -113,12 +120,21 @@ def deny_system_calls(shares_ipc: bool) -> bool:
     if table is None:
         return False
     denied = [*table["always"].values(), *(table["shared_ipc"].values() if shares_ipc else ())]
-    load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_JMP|JGE|K, BPF_RET|K
-    allow, refuse, kill = 0x7FFF0000, 0x00050001, 0x80000000  # SECCOMP_RET_ALLOW, _ERRNO|EPERM, _KILL_PROCESS
+    load, equal, at_least, any_bit, answer = (
+        0x20,
+        0x15,
+        0x35,
+        0x45,
+        0x06,
+    )  # BPF_LD|W|ABS, BPF_JMP|JEQ|JGE|JSET|K, BPF_RET
+    allow, kill, refuse, absent = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026  # SECCOMP_RET_*; EPERM, ENOSYS
     program = [(load, 0, 0, 4), (equal, 1, 0, table["arch"]), (answer, 0, 0, kill), (load, 0, 0, 0)]
     program += [(at_least, 0, 1, 0x40000000), (answer, 0, 0, kill)]  # the x32 calls, which have other numbers
-    program += [(equal, len(denied) - at, 0, number) for at, number in enumerate(denied)]
-    program += [(answer, 0, 0, allow), (answer, 0, 0, refuse)]
+    for number in denied:
+        program += [(equal, 0, 1, number), (answer, 0, 0, refuse)]
+    # No new namespaces by clone(); clone3() has its flags in memory, where no filter sees them: libc then takes clone().
+    program += [(equal, 0, 1, table["clone3"]), (answer, 0, 0, absent), (equal, 0, 3, table["clone"]), (load, 0, 0, 16)]
+    program += [(any_bit, 0, 1, 0x7E020000), (answer, 0, 0, refuse), (answer, 0, 0, allow)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in program))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code)))
     return LIBC.prctl(22, 2, header, 0, 0) == 0  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
@@ -187,6 +203,11 @@ def be_candidate(link: int, limits: dict, isolated: bool, say) -> None:
     folder = "/tmp" if isolated else SHARED
     os.chdir(SHARED)
     set_limits(limits, limits["memory_mb"], limits["processes"])
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")  # if memory runs out all the same, this goes first
+    except OSError:
+        pass
     drop_capabilities()
     deny_system_calls(shares_ipc=not isolated)
     set_dumpable(True)
@@ -283,8 +304,12 @@ class Judge:
 def open_session(judge: Judge):
     """What `pytest.main` does before it collects (_pytest/main.py wrap_session, the same from 7.2 to 9.2); two thirds
     of the time of a run, so it is done once, before the forks."""
+    import _pytest.tmpdir
     from _pytest.config import _prepareconfig
     from _pytest.main import Session
+
+    # tmp_path is named after the test and its parameters; the candidate can read names.
+    _pytest.tmpdir._mk_tmp = lambda request, factory: factory.mktemp("tmp", numbered=True)
 
     config = _prepareconfig(pytest_options(), [judge])
     session = Session.from_config(config)
@@ -371,11 +396,15 @@ class Placeholder:
             Placeholder.used = True
         raise AttributeError(name)
 
-    def __call__(self, *args, **kwargs):
+    def _use(self, *args, **kwargs):
         Placeholder.used = True
-        raise NotYet("a call")
+        raise NotYet
 
-    __getitem__ = __iter__ = __len__ = __contains__ = __enter__ = __add__ = __mul__ = __mro_entries__ = __call__
+    locals().update(dict.fromkeys([*(proxy.DUNDERS - {"__await__"}), "__mro_entries__", "__instancecheck__"], _use))
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+    __repr__ = object.__repr__
+    __str__ = object.__str__
 
 
 class NotYet(Exception):
@@ -414,6 +443,54 @@ def collect_alone(session, judge: Judge, stars: set, modules: set) -> dict:
     return {"expected": session.testscollected}
 
 
+def reap_children() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def receive_job(control: socket.socket) -> tuple[dict, list[int]]:
+    """A header and two descriptors, closed on exec: what a test starts must not get them."""
+    message, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 2)
+    if not message:
+        os._exit(0)
+    for one in descriptors:
+        os.set_inheritable(one, False)
+    return json.loads(message), descriptors
+
+
+class CandidateZygote:
+    """Forks candidates. What it ever reads are headers: no tests, no code, no verdicts."""
+
+    def __init__(self, control: socket.socket, isolated: bool):
+        self.control, self.isolated = control, isolated
+
+    def run(self) -> None:
+        gc.collect()
+        gc.freeze()
+        self.control.send(b"{}")
+        while True:
+            header, (link, writing) = receive_job(self.control)
+            reap_children()
+            if header["mode"] == "inproc" and "pytest" not in sys.modules:
+                os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", PYTHONDONTWRITEBYTECODE="1")
+                import _pytest.assertion.rewrite  # noqa: F401
+                import pytest  # noqa: F401
+            if os.fork() == 0:
+                try:
+                    be_candidate(
+                        link, header["limits"], self.isolated, lambda pid: os.write(writing, struct.pack(">I", pid))
+                    )
+                except BaseException as error:
+                    os.write(writing, struct.pack(">I", FAILED) + f"{type(error).__name__}: {error}".encode()[:300])
+                finally:
+                    os._exit(96)
+            os.close(link)
+            os.close(writing)
+
+
 class TestZygote:
     """Reads the bodies of jobs and forks a judge for each."""
 
@@ -440,13 +517,12 @@ class TestZygote:
         gc.disable()
         self.control.send(json.dumps({"pytest": pytest.__version__}).encode())
         while True:
-            message, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 2)
-            if not message:
-                return
-            self.reap()
-            header, (link, verdict) = json.loads(message), descriptors
+            header, (link, verdict) = receive_job(self.control)
+            reap_children()
             body = proxy.receive(self.bodies)
             entry = self.prepared(body["tests"])
+            if entry.get("collection_s", 0) > header["limits"]["wall_s"] / 2:
+                entry = {"problem": f"the tests take {entry['collection_s']:.1f} s to be collected, without any candidate"}
             pid = 0
             if "problem" not in entry:
                 pid = os.fork()
@@ -455,14 +531,6 @@ class TestZygote:
             os.close(link)
             os.close(verdict)
             self.control.send(json.dumps({"pid": pid, **{k: v for k, v in entry.items() if k == "problem"}}).encode())
-
-    @staticmethod
-    def reap() -> None:
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            pass
 
     def prepared(self, source: str) -> dict:
         key = hashlib.sha256(source.encode("utf-8", "replace")).digest()
@@ -480,6 +548,7 @@ class TestZygote:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return {"problem": f"the tests do not compile: {type(error).__name__}: {error}"[:400]}
         stars, modules = star_names(tree)
+        started = time.monotonic()
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -492,11 +561,13 @@ class TestZygote:
                 os._exit(0)
         os.close(writing)
         try:
-            if not select.select([reading], [], [], 60)[0]:
+            if not select.select([reading], [], [], COLLECTION_S)[0]:
                 raise EOFError
             found = proxy.receive(reading)
         except (EOFError, ValueError):
-            found = {"problem": "the tests cannot be collected: the process ended or took more than 60 s"}
+            found = {
+                "problem": f"the tests cannot be collected: it takes more than {COLLECTION_S} s, or ends the process"
+            }
         finally:
             os.close(reading)
             try:
@@ -504,6 +575,7 @@ class TestZygote:
                 os.waitpid(child, 0)
             except OSError:
                 pass
+        collection_s = time.monotonic() - started
         if "problem" not in found:
             for node in ast.walk(tree):  # so that each judge finds them imported
                 if isinstance(node, ast.Import):
@@ -517,7 +589,7 @@ class TestZygote:
                             except ImportError:
                                 pass
             mirror_modules()
-        return {**found, "code": code, "stars": stars, "modules": modules}
+        return {**found, "code": code, "stars": stars, "modules": modules, "collection_s": collection_s}
 
     # --- the judge
 
@@ -536,7 +608,7 @@ class TestZygote:
                 found = self.in_process(proxied, body)
             else:
                 found = self.split(proxied, header, body, entry, verdict)
-            found.update(expected=entry["expected"], calls=proxied.calls, final=True)
+            found.update(expected=entry["expected"], calls=proxied.calls, final=True, unapplied=proxied.unapplied)
             found["dead"] = [proxied.dead.reason, str(proxied.dead)] if proxied.dead else None
         except BaseException as error:
             found = {"crash": f"{type(error).__name__}: {error}"[:500], "final": True}
@@ -572,7 +644,11 @@ class TestZygote:
         linecache.cache[f"{TESTS}/test_candidate.py"] = (len(body["tests"]), None, body["tests"].splitlines(True), "")
         sys.meta_path.insert(0, Candidate(proxy.RemoteModule(link), load))
         stand_in_for(link, body["source"])
+        keep_out()
         finished = run_session(session, judge, not header["partial"])
+        if link.failed_inside:
+            judge.first = judge.first or f"an assertion failed inside a call of the candidate: {link.failed_inside[0]}"
+            finished = False
         return {
             "finished": finished and not link.dead,
             "collected": session.testscollected,
@@ -611,27 +687,74 @@ def stand_in_for(link: proxy.Link, source: str) -> None:
 
         numpy.random.seed = seeding(numpy.random.seed, "numpy_seed")
 
-    real_run = subprocess.run
+    class Program:
+        """subprocess.Popen, on the candidate's side: nothing that a test starts runs beside the judge."""
 
-    def run(command, *args, input=None, timeout=None, check=False, **named):
-        words = shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
-        at = next((at for at, word in enumerate(words) if os.path.basename(word) == "candidate.py"), None)
-        if at is None and words[1:3] != ["-m", "candidate"]:
-            return real_run(command, *args, input=input, timeout=timeout, check=check, **named)
-        words = words[at:] if at is not None else words[2:]
-        is_text = any(named.get(key) for key in ("text", "universal_newlines", "encoding", "errors"))
-        given = b"" if input is None else input.encode() if isinstance(input, str) else bytes(input)
-        packed = link.encode(given)[1]
-        answer = link.ask("program", words=["candidate.py", *words[1:]], input=packed, timeout=timeout, source=source)
-        status, out, error = int(answer[0]), base64.b64decode(answer[1]), base64.b64decode(answer[2])
-        if is_text:
-            out, error = (one.decode("utf-8", "replace") for one in (out, error))
-        done = subprocess.CompletedProcess(command, status, out, error)
+        def __init__(self, args, stdin=None, stdout=None, stderr=None, shell=False, cwd=None, env=None, **named):
+            self.args, self.kept = args, (stdout, stderr)
+            words = ["sh", "-c", args] if shell else shlex.split(args) if isinstance(args, str) else list(args)
+            self.words = [os.fspath(word) for word in words]
+            self.is_text = any(named.get(key) for key in ("text", "universal_newlines", "encoding", "errors"))
+            self.options = {"folder": os.fspath(cwd or os.getcwd()), "environ": env and dict(env), "source": source}
+            self.is_joined = stderr == subprocess.STDOUT
+            self.given = stdin.read() if hasattr(stdin, "read") else b""
+            self.stdin, self.returncode, self.pid = io.BytesIO() if stdin == subprocess.PIPE else None, None, 2
+
+        def communicate(self, input=None, timeout=None):
+            if self.returncode is None:
+                given = input if input is not None else self.stdin.getvalue() if self.stdin else self.given
+                given = given.encode() if isinstance(given, str) else bytes(given or b"")
+                packed = base64.b64encode(given).decode()
+                answer = link.ask("program", words=self.words, input=packed, timeout=timeout, **self.options)
+                self.returncode, *printed = int(answer[0]), *map(base64.b64decode, answer[1:3])
+                if self.is_joined:
+                    printed = [printed[0] + printed[1], b""]
+                self.printed = [one.decode("utf-8", "replace") if self.is_text else one for one in printed]
+            shown = [one if kept == subprocess.PIPE else None for one, kept in zip(self.printed, self.kept)]
+            return tuple(shown)
+
+        def wait(self, timeout=None):
+            self.communicate(timeout=timeout)
+            return self.returncode
+
+        def poll(self):
+            return self.wait()
+
+        def kill(self):
+            """It has ended before anybody could."""
+
+        terminate = kill
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self.wait()
+
+        @property
+        def stdout(self):
+            out, _ = self.communicate()
+            return None if out is None else (io.StringIO if self.is_text else io.BytesIO)(out)
+
+        @property
+        def stderr(self):
+            _, error = self.communicate()
+            return None if error is None else (io.StringIO if self.is_text else io.BytesIO)(error)
+
+    def run(command, *, input=None, capture_output=False, timeout=None, check=False, **named):
+        if capture_output:
+            named.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        program = Program(command, **named)
+        out, error = program.communicate(input, timeout)
+        done = subprocess.CompletedProcess(command, program.returncode, out, error)
         if check:
             done.check_returncode()
         return done
 
-    subprocess.run = run
+    subprocess.Popen, subprocess.run = Program, run
+    subprocess.call = lambda *words, **named: run(*words, **named).returncode
+    subprocess.check_call = lambda *words, **named: run(*words, check=True, **named).returncode
+    subprocess.check_output = lambda *words, **named: run(*words, check=True, stdout=subprocess.PIPE, **named).stdout
     Mirrored.link = link
 
 
@@ -674,6 +797,58 @@ def mirror_modules() -> None:
         top = name.partition(".")[0]
         if type(module) is types.ModuleType and top in sys.stdlib_module_names and top not in _NOT_MIRRORED:
             module.__class__ = Mirrored
+
+
+class OnTheWrongSide(PermissionError):
+    """A test would run code of the candidate in the judge."""
+
+
+def keep_out() -> None:
+    """Nothing that the candidate wrote is run by the judge: not its files, not its pickles, not text that a test hands
+    to eval(). For the rest of this process, whatever the tests do."""
+
+    def refuse(what: str):
+        raise OnTheWrongSide(f"{what} would run the candidate's code beside its judge; mode='auto' finds such tests")
+
+    def is_shared(path) -> bool:
+        text = os.path.realpath(os.fsdecode(path)) if isinstance(path, (str, bytes, os.PathLike)) else ""
+        return text.startswith(SHARED) and text.endswith((".py", ".pyc", ".so", ".pth"))
+
+    def listen(event: str, arguments: tuple) -> None:
+        if event == "open":
+            if is_shared(arguments[0]) and not str(arguments[1] or "r").startswith(("w", "x", "a")):
+                refuse(f"reading {os.path.basename(os.fsdecode(arguments[0]))}")
+        elif event == "pickle.find_class":
+            module, name = arguments
+            if not (module in _PICKLED or (module == "builtins" and name in proxy._DATA_TYPES)):
+                refuse(f"a pickle of {module}.{name}")
+        elif event == "marshal.loads":
+            if sys._getframe(1).f_globals.get("__name__") == "test_candidate":
+                refuse("marshal")
+        elif event == "compile" and arguments[0] is not None:
+            if sys._getframe(1).f_globals.get("__name__") == "test_candidate":
+                refuse("eval(), exec() or compile()")
+        elif event in ("os.exec", "os.posix_spawn", "os.system", "subprocess.Popen", "os.spawn"):
+            refuse("a program")
+
+    sys.addaudithook(listen)
+    sys.path_hooks.insert(0, _nothing_shared)
+    sys.path_importer_cache.clear()
+    sys.path[:] = [one for one in sys.path if one and not os.path.realpath(one).startswith(SHARED)]
+
+
+_PICKLED = {"datetime", "decimal", "fractions", "uuid", "collections", "zoneinfo"}
+
+
+class _NothingHere:
+    def find_spec(self, name, target=None):
+        return None
+
+
+def _nothing_shared(path: str):
+    if os.path.realpath(path or ".").startswith(SHARED):
+        return _NothingHere()
+    raise ImportError
 
 
 _CANARY = "def test_canary():\n    import candidate\n    assert [1] == [2]\n"
@@ -786,7 +961,7 @@ def _can_write_root() -> bool:
 class Supervisor:
     def __init__(self, requests: int, answers: int):
         self.requests, self.answers = requests, answers
-        self.zygote = 0
+        self.zygote = self.forker = 0
 
     def run(self) -> None:
         if os.getuid() == 0:  # root of a container needs none of it here
@@ -821,26 +996,29 @@ class Supervisor:
         prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans come to us
         self.make_folders()
         self.isolated = self.can_isolate()
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.zygote = os.fork()
-        if self.zygote == 0:
-            status = 1
-            try:
-                prctl(1, signal.SIGKILL)
-                self.control.close()
-                os.close(self.answers)
-                TestZygote(theirs, self.requests).run()
-                status = 0
-            except BaseException as error:
-                theirs.send(json.dumps({"fatal": f"{type(error).__name__}: {error}"[:500]}).encode())
-            finally:
-                os._exit(status)
-        theirs.close()
-        ready = json.loads(self.control.recv(1 << 16) or b'{"fatal": "the test process ended at once"}')
-        self.keep = {os.getpid(), self.zygote, *self.pids()}
+        os.dup2(os.open(os.devnull, os.O_RDWR), 2)  # a file of the host so far, shared by all who come after
+        self.forks, self.forker, ready = self.start_zygote(lambda control: CandidateZygote(control, self.isolated))
+        self.control, self.zygote, ready = self.start_zygote(lambda control: TestZygote(control, self.requests))
+        self.keep = {os.getpid(), self.zygote, self.forker, *self.pids()}
         gc.collect()
         gc.freeze()
         return {**ready, "isolated": self.isolated}
+
+    def start_zygote(self, make) -> tuple[socket.socket, int, dict]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+                ours.close()
+                os.close(self.answers)
+                make(theirs).run()
+            except BaseException as error:
+                theirs.send(json.dumps({"fatal": f"{type(error).__name__}: {error}"[:500]}).encode())
+            finally:
+                os._exit(1)
+        theirs.close()
+        return ours, pid, json.loads(ours.recv(1 << 16) or b'{"fatal": "it ended at once"}')
 
     def can_isolate(self) -> bool:
         reading, writing = os.pipe()
@@ -864,11 +1042,8 @@ class Supervisor:
         limits, started = header["limits"], time.monotonic()
         answer = {"id": header["id"], "why": "done", "result": None}
         self.make_folders()
-        if header["mode"] == "inproc" and "pytest" not in sys.modules:
-            os.environ.update(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", PYTHONDONTWRITEBYTECODE="1")
-            import _pytest.assertion.rewrite  # noqa: F401
         mine, theirs = socket.socketpair()
-        candidate = self.fork_candidate(mine, limits)
+        candidate = self.fork_candidate(header, mine)
         mine.close()
         verdict, writing = os.pipe()
         socket.send_fds(self.control, [json.dumps(header).encode()], [theirs.fileno(), writing])
@@ -882,24 +1057,15 @@ class Supervisor:
         else:
             self.watch(answer, candidate, reply["pid"], verdict, limits)
         os.close(verdict)
-        if not self.end_all() or not self.clean():
-            answer.update(why="broken", detail="what a candidate left could not be removed")
+        # What cannot be removed goes with the sandbox: the verdict stands, and the next job gets a fresh one.
+        answer["spent"] = not (self.end_all() and self.clean())
         answer["wall_s"] = round(time.monotonic() - started, 4)
         return answer
 
-    def fork_candidate(self, link: socket.socket, limits: dict) -> int | str:
+    def fork_candidate(self, header: dict, link: socket.socket) -> int | str:
         """Its pid, once it is isolated; what went wrong if that failed."""
         reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                be_candidate(
-                    link.fileno(), limits, self.isolated, lambda pid: os.write(writing, struct.pack(">I", pid))
-                )
-            except BaseException as error:
-                os.write(writing, struct.pack(">I", FAILED) + f"{type(error).__name__}: {error}".encode()[:300])
-            finally:
-                os._exit(96)
+        socket.send_fds(self.forks, [json.dumps(header).encode()], [link.fileno(), writing])
         os.close(writing)
         try:
             said = []  # its pid and 0, from two processes and so in any order
@@ -918,7 +1084,7 @@ class Supervisor:
         poll.register(verdict, select.POLLIN)
         poll.register(self.requests, 0)  # its end means that the trainer is gone
         data, started = bytearray(), time.monotonic()
-        used = {"cpu_s": 0.0, "memory_mb": 0.0}
+        used = {"cpu_s": 0.0, "memory_mb": 0.0, "files": 0}
         while True:
             events = dict(poll.poll(TICK_S * 1000))
             if self.requests in events:
@@ -934,6 +1100,8 @@ class Supervisor:
                 answer["why"] = "timeout"
             elif used["memory_mb"] > limits["memory_mb"]:
                 answer["why"] = "memory"
+            elif used["files"] > FILES:
+                answer["why"] = "disk"
             else:
                 continue
             break
@@ -964,6 +1132,8 @@ class Supervisor:
                 continue
             ticks += sum(map(int, fields[11:15] if pid == candidate else fields[11:13]))
             pages += int(fields[21])
+        disk = os.statvfs(SHARED)
+        used["files"] = disk.f_files - disk.f_ffree
         used["cpu_s"] = max(used["cpu_s"], ticks / os.sysconf("SC_CLK_TCK"))
         used["memory_mb"] = max(used["memory_mb"], pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20))
 
@@ -973,7 +1143,7 @@ class Supervisor:
         try:
             while True:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
-                if pid == self.zygote and pid:
+                if pid and pid in (self.zygote, self.forker):
                     os._exit(1)  # the trainer starts another sandbox
                 if pid == 0:
                     return
@@ -1012,26 +1182,22 @@ class Supervisor:
         open(f"{TESTS}/test_candidate.py", "a").close()
 
     def clean(self) -> bool:
-        """Nothing of one candidate for the next. In a mount namespace of its own only the shared folder could last."""
-        folders = [SHARED] if self.isolated else [f"{top}/{name}" for top in self.writable for name in os.listdir(top)]
-        for path in folders:
-            if os.path.ismount(path):
-                continue
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, onerror=_force)
-            else:
-                os.unlink(path)
-        return not any(os.path.lexists(path) and not os.path.ismount(path) for path in folders)
-
-
-def _force(function, path, error) -> None:
-    """For shutil.rmtree: a folder whose owner took the rights to it."""
-    try:
-        os.chmod(os.path.dirname(path), 0o700)
-        os.chmod(path, 0o700)
-        shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) and not os.path.islink(path) else function(path)
-    except OSError:
-        pass
+        """Nothing of one candidate for the next, and nothing of a judge either."""
+        left = False
+        for top in self.writable:
+            for name in os.listdir(top):
+                path = f"{top}/{name}"
+                if os.path.ismount(path):
+                    continue
+                try:
+                    if os.path.isdir(path) and not os.path.islink(path):
+                        os.chmod(path, 0o700)
+                        shutil.rmtree(path)
+                    else:
+                        os.unlink(path)
+                except (OSError, RecursionError):
+                    left = True
+        return not left
 
 
 def main() -> None:
