@@ -43,6 +43,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it shows
 FRAME_BYTES = 8 << 20  # one answer of the candidate; a larger one ends its job
 PRINTED_BYTES = 4 << 20  # kept of what a candidate prints, all calls together; the rest is dropped
 DEPTH = 100  # of nested containers
+WATCHED_BYTES = 4096  # of the same, with what is nested in it
 WATCHED_ITEMS = 64  # of a container that an object holds and a test may change; looked at before every call
 
 
@@ -696,12 +697,17 @@ class Agent:
 
             numpy.random.seed(self.decode(value))
         elif name == "contents":
-            for number, attribute, one in value:
-                mine, new = self.objects[number], self.decode(one)
-                if attribute is not None:
-                    mine = getattr(mine, attribute)
-                if type(mine) is type(new):
-                    _overwrite(mine, new)
+            for number, attribute, item, one in value:
+                with contextlib.suppress(Exception):  # it may be gone
+                    mine = self.objects[number] if number else self.module
+                    if attribute is not None:
+                        mine = getattr(mine, attribute)
+                    if item is not None:
+                        mine = mine[self.decode(item)]
+                    _merge(mine, self.decode(one))
+        elif name == "process":
+            sys.argv[:] = value["argv"]
+            sys.setrecursionlimit(value["recursion"])
         elif name == "patches":
             for module, attribute, one in value:
                 self._patch(importlib.import_module(module), attribute, one)
@@ -904,6 +910,23 @@ def _overwrite(mine, theirs) -> None:
         mine[...] = theirs
 
 
+def _merge(mine, theirs) -> bool:
+    """Make `mine` what `theirs` is; the containers in it that are still there stay, since others may hold them."""
+    if type(mine) is not type(theirs) or not isinstance(mine, (list, dict, set, collections.deque)):
+        return False
+    if isinstance(mine, list) and len(mine) == len(theirs):
+        for at, one in enumerate(theirs):
+            if not _merge(mine[at], one):
+                mine[at] = one
+    elif isinstance(mine, dict) and list(mine) == list(theirs):
+        for key, one in theirs.items():
+            if not _merge(mine[key], one):
+                mine[key] = one
+    else:
+        _overwrite(mine, theirs)
+    return True
+
+
 def run_agent(descriptor: int) -> None:
     """The whole life of the candidate's process."""
     agent = Agent(descriptor)
@@ -993,6 +1016,11 @@ def _may_cross(value) -> bool:
     return bool(names & _SHARED_CLASSES) or (cls.__module__ == "builtins" and hasattr(cls, "__next__"))
 
 
+_WATCHED = (
+    list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter
+)  # fmt: skip
+
+
 class Link:
     """The tests' end of the socket: asks, and builds what comes back."""
 
@@ -1009,6 +1037,7 @@ class Link:
         # Containers that tests got from attributes and methods: what they do to them (`node.children.append(x)`) is done
         # to the candidate's as well, whose copy it may be or not.
         self.watched: collections.deque = collections.deque(maxlen=20)
+        self.watched_globals: collections.deque = collections.deque(maxlen=20)  # those of the module, often for long
         self.unapplied = False  # a call changed an argument, and the tests have not seen it
         self.instances: dict = {}  # number -> its one stand-in, so that `is` tells what it should
         self.levels_of: dict = {}  # number -> MADE or HELD
@@ -1017,6 +1046,7 @@ class Link:
         self.errors: dict = {}
         self.honest_eq: dict = {}  # class -> its `==` does not say yes to everything
         self.environ, self.folder, self.levels, self.pending = self._environ(), os.getcwd(), {}, {}
+        self.process = self._process()
 
     def fail(self, reason: str, detail: str):
         self.dead = self.dead or Broken(reason, detail)
@@ -1028,18 +1058,22 @@ class Link:
     def _environ() -> dict:
         return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
+    @staticmethod
+    def _process() -> dict:
+        return {"argv": list(map(str, sys.argv)), "recursion": sys.getrecursionlimit()}
+
     def _context(self) -> dict:
-        """What a test set for the code it calls: environment, folder, seeds, log levels."""
+        """What a test set for the code it calls: arguments, environment, folder, seeds, log levels."""
         context, self.pending = self.pending, {}
-        for watched in self.watched:
-            number, name, value, raw = watched
+        for watched in (*self.watched, *self.watched_globals):
+            where, value, raw = watched
             try:
                 now = self.encode(value)
             except (TypeError, ValueError):
                 continue
             if now != raw:
-                context.setdefault("contents", []).append([number, name, now])
-                watched[3] = now
+                context.setdefault("contents", []).append([*where, now])
+                watched[2] = now
         environ = self._environ()
         if environ != self.environ:
             names = [name for name in {*environ, *self.environ} if environ.get(name) != self.environ.get(name)]
@@ -1051,6 +1085,9 @@ class Link:
             folder = self.folder
         if folder != self.folder:
             context["folder"] = self.folder = folder
+        process = self._process()
+        if process != self.process:
+            context["process"] = self.process = process
         loggers = {"": logging.root, **logging.root.manager.loggerDict}
         levels = {name: one.level for name, one in loggers.items() if getattr(one, "level", 0)}
         if levels != self.levels:
@@ -1231,9 +1268,11 @@ class Link:
             pass
         return self.fail("tamper", "an answer that is no value")
 
-    def watch(self, number, name, value, raw) -> None:
-        if type(value) in (list, dict, set) and len(value) <= WATCHED_ITEMS:
-            self.watched.append([number, name, value, raw])
+    def watch(self, number, name, item, value, raw) -> None:
+        """`value` came from an attribute of an object, or of the module (`number` is None), or is an item of one."""
+        if type(value) in _WATCHED and len(value) <= WATCHED_ITEMS and len(json.dumps(raw)) <= WATCHED_BYTES:
+            watched = self.watched_globals if number is None else self.watched
+            watched.append([[number, name, item], value, raw])
 
     def instance(self, number: int, cls, route, raw=None):
         """`raw`: its content, where the class derives from a builtin one."""
@@ -1329,7 +1368,8 @@ class Link:
                     space[name] = _asked(name) if name.startswith("__") else _asked_attribute(name)
                 else:
                     space[name] = _with_content(name)
-            space["__class__"] = property(lambda self, like=type(str(described["name"])[:100], (base,), {}): like)
+            like = type(str(described["name"])[:100], (base,), {})
+            space["__class__"] = property(lambda self: like)  # for isinstance()
             space["__hash__"] = None
         space.update((one, _special(one)) for one in asked - (_KEPT_PLAIN if base in _GROWING.values() else set()))
         return space
@@ -1596,6 +1636,15 @@ def _special(name: str):
                 raise Refused(REFUSED.format(what="Arithmetic with a plain result"))
             return answer
 
+    elif name == "__getitem__":
+
+        def method(self, key):
+            link, key = self._grpo_link, self._grpo_link.encode(key)
+            raw = link.ask("special", self._grpo_number, n=name, a=[key])
+            value = link.decode(raw)
+            link.watch(self._grpo_number, None, key, value, raw)  # `matrix[1][2] = 5`
+            return value
+
     elif name in _TO_PLAIN:
 
         def method(self, *args):
@@ -1697,7 +1746,7 @@ def _call(link: Link, number: int, args: tuple, kwargs: dict, built=None):
         return args[same_as]
     value = link.decode(result, built)
     if type(answer.get("held")) is int:
-        link.watch(answer["held"], None, value, result)
+        link.watch(answer["held"], None, None, value, result)
     return value
 
 
@@ -1753,7 +1802,10 @@ class RemoteClass(type):
     def __getattr__(cls, name):
         if cls._grpo_home is None or _is_hidden(name):
             raise AttributeError(name)
-        return _routed(cls._grpo_home.decode(cls._grpo_home.ask("get", cls._grpo_class, n=name)), cls)
+        raw = cls._grpo_home.ask("get", cls._grpo_class, n=name)
+        value = cls._grpo_home.decode(raw)
+        cls._grpo_home.watch(cls._grpo_class, name, None, value, raw)
+        return _routed(value, cls)
 
     def __setattr__(cls, name, value):
         cls._grpo_home.ask("set", cls._grpo_class, n=name, v=cls._grpo_home.encode(value))
@@ -1806,7 +1858,7 @@ class RemoteObject(metaclass=RemoteClass):
         self._grpo_link.live.add(self._grpo_number)
         raw = self._grpo_link.ask("get", self._grpo_number, n=name)
         value = self._grpo_link.decode(raw)
-        self._grpo_link.watch(self._grpo_number, name, value, raw)
+        self._grpo_link.watch(self._grpo_number, name, None, value, raw)
         return _routed(value, "next" if name in ("send", "throw") else None)
 
     def __setattr__(self, name, value):
@@ -1891,7 +1943,10 @@ class RemoteModule(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__") or name.startswith("_grpo"):
             raise AttributeError(name)
-        return self._grpo_link.decode(self._grpo_link.ask("get", n=name))
+        raw = self._grpo_link.ask("get", n=name)
+        value = self._grpo_link.decode(raw)
+        self._grpo_link.watch(None, name, None, value, raw)
+        return value
 
     def __setattr__(self, name, value):
         if name.startswith("__"):
