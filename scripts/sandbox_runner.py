@@ -756,6 +756,7 @@ def stand_in_for(link: proxy.Link, source: str) -> None:
     subprocess.check_call = lambda *words, **named: run(*words, check=True, **named).returncode
     subprocess.check_output = lambda *words, **named: run(*words, check=True, stdout=subprocess.PIPE, **named).stdout
     Mirrored.link = link
+    sys.meta_path.insert(0, _MirroredLater())
 
 
 # Modules that pytest, mock and this file themselves change while tests run.
@@ -773,7 +774,7 @@ _NOT_MIRRORED = {
 
 
 class Mirrored(types.ModuleType):
-    """A module of the standard library that tells the candidate's process what a test replaces in it, as mock.patch and
+    """A module of a library that tells the candidate's process what a test replaces in it, as mock.patch and
     monkeypatch do. Modules get this class in the test zygote, once."""
 
     link: proxy.Link | None = None
@@ -783,6 +784,8 @@ class Mirrored(types.ModuleType):
         name, link = self.__name__, Mirrored.link
         original = Mirrored.originals.setdefault((name, attribute), self.__dict__.get(attribute))
         super().__setattr__(attribute, value)
+        if isinstance(value, types.ModuleType):  # a part of a package that was imported
+            return
         if link is None or (name == "builtins" and attribute not in ("open", "print")):
             return
         try:
@@ -795,8 +798,38 @@ class Mirrored(types.ModuleType):
 def mirror_modules() -> None:
     for name, module in list(sys.modules.items()):
         top = name.partition(".")[0]
-        if type(module) is types.ModuleType and top in sys.stdlib_module_names and top not in _NOT_MIRRORED:
+        if type(module) is types.ModuleType and proxy.is_library(name) and top not in _NOT_MIRRORED:
             module.__class__ = Mirrored
+
+
+class _MirroredLater:
+    """Gives the same class to what a test imports later: `patch("urllib.request.urlopen")` imports what it patches."""
+
+    busy = False
+
+    def find_spec(self, name, path=None, target=None):
+        if self.busy or name.partition(".")[0] in _NOT_MIRRORED or not proxy.is_library(name):
+            return None
+        self.busy = True
+        try:
+            spec = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            return None
+        finally:
+            self.busy = False
+        execute = getattr(getattr(spec, "loader", None), "exec_module", None)
+        if execute is not None:
+
+            def exec_module(module):
+                execute(module)
+                if type(module) is types.ModuleType:
+                    module.__class__ = Mirrored
+
+            try:
+                spec.loader.exec_module = exec_module
+            except AttributeError:  # of a module that is built in
+                pass
+        return spec
 
 
 class OnTheWrongSide(PermissionError):
