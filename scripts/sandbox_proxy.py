@@ -17,6 +17,7 @@ import collections
 import collections.abc
 import contextlib
 import copy
+import dataclasses
 import datetime
 import decimal
 import dis
@@ -427,7 +428,7 @@ def _lineage(cls, own, theirs) -> list:
             entries.append(["builtin", name])
         elif (
             isinstance(module, str)
-            and module.partition(".")[0] in sys.stdlib_module_names
+            and is_library(module)
             and getattr(sys.modules.get(module), name, None) is one
         ):
             entries.append(["module", module, name])
@@ -539,6 +540,10 @@ def _theirs_class(name: str, dunders: list):
     return type(name, (_Theirs,), {**methods, **fixed})
 
 
+def _refuse(value):
+    raise TypeError("not plain")
+
+
 class Agent:
     """Holds the candidate's objects and does with them what the tests ask. Nothing here is trusted: the candidate
     shares this process and may change all of it."""
@@ -550,6 +555,7 @@ class Agent:
         self.theirs: dict = {}  # number of a test's object -> its stand-in
         self.printed = {name: _Printed() for name in ("out", "err")}
         self.their_errors: dict = {}  # number of a test's exception class -> the class made for it here
+        self.their_raised: dict = {}  # number of a test's exception -> the one made for it here
         self.warned: list = []
         self.logged: list = []
         self.patched: dict = {}  # what tests have replaced in modules, as it was
@@ -581,6 +587,8 @@ class Agent:
             return ["class", self.number(value)]
         if inspect.iscoroutine(value):
             return ["coroutine", self.number(value)]
+        if isinstance(value, Exception):
+            return ["raised", self._raised(value)]
         base, content = _content_base(type(value)), None
         if base is not None and (base in _FIXED.values() or self.nested < DEPTH // 5):  # else it is asked for
             self.nested += 1
@@ -603,6 +611,8 @@ class Agent:
             return self.objects[parts[0]]
         if tag == "error":
             return self._error_class(parts[0])
+        if tag == "raised":
+            return self._their_exception(parts[0])
         number, name, dunders, facts = parts
         if number not in self.theirs:
             self.theirs[number] = _theirs_class(name, dunders)(self, number, facts)
@@ -613,7 +623,7 @@ class Agent:
             if tag == "builtin":
                 return getattr(builtins, parts[0])
             if tag == "module":
-                return getattr(__import__(parts[0], fromlist=["x"]), parts[1])
+                return getattr(importlib.import_module(parts[0]), parts[1])
             if tag == "yours":
                 return self.objects[parts[0]]
             number, name = parts
@@ -660,6 +670,12 @@ class Agent:
                     )
 
     def _their_exception(self, described):
+        kept = described["kept"]
+        if kept not in self.their_raised:  # one for one, so that `is` works
+            self.their_raised[kept] = self._new_exception(described)
+        return self.their_raised[kept]
+
+    def _new_exception(self, described):
         cls = self._error_class(described["lineage"])
         try:
             error = cls(*self.decode(described["args"]))
@@ -678,11 +694,20 @@ class Agent:
                 text = str(one)[:2000]
             except BaseException:
                 text = ""
+            def within(value):  # an ExceptionGroup holds exceptions
+                return ["raised", describe(value, depth + 1)] if depth < 3 and isinstance(value, Exception) else None
+
             try:
-                args = encode(one.args, lambda value: None)
+                args = encode(one.args, within)
             except BaseException:
                 args = None
             found = {"raised": self.lineage(type(one)), "text": text, "args": args, "object": self.number(one)}
+            parts = {**vars(one), **{name: getattr(one, name, None) for name in ("filename", "filename2", "name")}}
+            found["parts"] = {}
+            for name, part in parts.items():  # JSONDecodeError.pos
+                if part is not None and not name.startswith("_"):
+                    with contextlib.suppress(BaseException):
+                        found["parts"][name] = encode(part, _refuse)
             if depth < 3 and one.__cause__ is not None:
                 found["cause"] = describe(one.__cause__, depth + 1)
             return found
@@ -842,6 +867,14 @@ class Agent:
             found["base"], found["own"] = base.__name__, sorted(own)
             if isinstance(getattr(target, "_fields", None), tuple):
                 found["fields"] = list(target._fields)
+        if dataclasses.is_dataclass(target):
+            found["dataclass"] = [
+                [one.name, one.init, encode(getattr(one.type, "__name__", str(one.type)), repr)]
+                + ([] if one.default is dataclasses.MISSING else [encode(one.default, repr)])
+                for one in dataclasses.fields(target)
+            ]
+        if isinstance(getattr(target, "__match_args__", None), tuple):
+            found["match"] = list(target.__match_args__)
         return found
 
     def _do_content(self, target, message):
@@ -1080,6 +1113,7 @@ class Link:
         self.live: set = set()  # numbers of objects whose content may have changed since it was sent
         self.classes: dict = {}
         self.errors: dict = {}
+        self.returned: dict = {}  # number of an exception that was not raised -> the one made here
         self.honest_eq: dict = {}  # class -> its `==` does not say yes to everything
         self.environ, self.folder, self.levels, self.pending = self._environ(), os.getcwd(), {}, {}
         self.process = self._process()
@@ -1216,10 +1250,16 @@ class Link:
             if isinstance(error, AssertionError):
                 self.failed_inside.append(str(error)[:400])  # the test has failed, whatever the candidate makes of it
                 error = AssertionError()
+            return {"raise": self._described(error)}
+
+    def _described(self, error) -> dict:
+        """An exception of the tests, for the candidate."""
+        kept = next((at for at, one in enumerate(self.kept) if one is error), len(self.kept))
+        if kept == len(self.kept):
             self.kept.append(error)
-            lineage = _lineage(type(error), self._number, _candidate_number)
-            args = encode(error.args, lambda value: None)
-            return {"raise": {"lineage": lineage, "args": args, "text": str(error)[:2000], "kept": len(self.kept) - 1}}
+        lineage = _lineage(type(error), self._number, _candidate_number)
+        args = encode(error.args, lambda value: None)
+        return {"lineage": lineage, "args": args, "text": str(error)[:2000], "kept": kept}
 
     def _own(self, number):
         if type(number) is not int or not 0 <= number < len(self.mine):
@@ -1275,6 +1315,9 @@ class Link:
         elif _is_remote(value):
             self.live.add(value._grpo_number)  # the candidate may change it
             return ["yours", value._grpo_number]
+        elif issubclass(type(value), Exception) and not _judges(value):
+            number = value.__dict__.get("_grpo_number")
+            return ["yours", number] if type(number) is int else ["raised", self._described(value)]
         if not _may_cross(value):
             raise TypeError(f"a {type(value).__name__} of the tests cannot be sent to the candidate's process")
         facts = describe_callable(value)
@@ -1292,6 +1335,8 @@ class Link:
             tag, *parts = value
             if tag == "error":
                 return self.error_class(parts[0])
+            if tag == "raised":
+                return self._exception_value(parts[0])
             number = parts[0]
             if type(number) is int:
                 if tag == "yours":
@@ -1361,6 +1406,7 @@ class Link:
                     space["__hash__"] = None
             else:
                 space = self._space_with_content(base, described, special)
+            space.update(self._facts_of(described))
             # The last is for bases that contradict each other once the builtin ones are left out.
             mixed = (base,) if base is not None and not any(base in one.__mro__ for one in bases) else ()
             mixed = mixed if base in _FIXED.values() else ()
@@ -1369,6 +1415,23 @@ class Link:
             except TypeError:
                 self.classes[number] = self._new_class(number, name, (RemoteObject, *mixed), space)
         return self.classes[number]
+
+    def _facts_of(self, described: dict) -> dict:
+        """What the modules dataclasses and inspect, `match` and isinstance() read from a class."""
+        space = {}
+        try:
+            if "dataclass" in described:
+                fields = space["__dataclass_fields__"] = {}
+                for name, is_init, kind, *default in described["dataclass"][:1000]:
+                    if name.isidentifier() and not _is_hidden(name):
+                        field = fields[name] = dataclasses.field(init=is_init is True)
+                        field.name, field.type, field._field_type = name, decode(kind, str), dataclasses._FIELD
+                        field.default = decode(default[0], str) if default else dataclasses.MISSING
+            if "match" in described:
+                space["__match_args__"] = tuple(one for one in described["match"] if not _is_hidden(one))
+        except (AttributeError, TypeError, ValueError):
+            self.fail("tamper", "a class of the wrong shape")
+        return space
 
     def _space_with_content(self, base, described: dict, special: set) -> dict:
         """Methods of a class that derives from a builtin one: those of the builtin class, done here with the content,
@@ -1451,7 +1514,7 @@ class Link:
             found = None
             if tag == "builtin":
                 found = getattr(builtins, str(parts[0]), None)
-            elif tag == "module" and str(parts[0]).partition(".")[0] in sys.stdlib_module_names:
+            elif tag == "module" and is_library(str(parts[0])):
                 found = getattr(sys.modules.get(str(parts[0])), str(parts[1]), None)
             elif tag == "yours":
                 found = self._own(parts[0])
@@ -1459,8 +1522,7 @@ class Link:
                 isinstance(found, type)
                 and issubclass(found, (Exception, SystemExit))
                 and not found.__name__.startswith("_")
-                # pytest and unittest read a verdict from their own exceptions.
-                and found.__module__.partition(".")[0] not in ("unittest", "bdb", "doctest", "_pytest", "pytest")
+                and found.__module__.partition(".")[0] not in _JUDGING
             ):
                 return found
             if tag == "mine" and type(parts[0]) is int:
@@ -1472,16 +1534,35 @@ class Link:
                     space.update(
                         __getattr__=_error_attribute, __str__=_error_text, __init__=_error_made, _grpo_home=self
                     )
-                    self.errors[number] = type(name, (base,), space)
+                    kind = _ErrorClass if type(base) in (type, _ErrorClass) else type(base)
+                    self.errors[number] = kind(name, (base,), space)
                 return self.errors[number]
         return RuntimeError
 
+    def _exception_value(self, answer: dict, depth: int = 0):
+        """An exception that was not raised: returned, or one of a group."""
+        if type(answer) is not dict or depth > 5:
+            self.fail("tamper", "an exception of the wrong shape")
+        if "again" in answer:
+            return self._kept(answer["again"])
+        number = answer.get("object")
+        if type(number) is not int:
+            self.fail("tamper", "an exception of the wrong shape")
+        if number not in self.returned:
+            self.returned[number] = self.exception(answer, depth)
+        return self.returned[number]
+
     def exception(self, answer: dict, depth: int = 0):
+        def within(value):
+            is_exception = type(value) is list and value[:1] == ["raised"] and len(value) == 2
+            return self._exception_value(value[1], depth + 1) if is_exception else None
+
         try:
             cls = self.error_class(answer["raised"])
             text = answer["text"] if type(answer.get("text")) is str else ""
-            args = decode(answer.get("args"), lambda value: None)
+            args = decode(answer.get("args"), within)
             number, cause = answer.get("object"), answer.get("cause")
+            parts = dict(answer.get("parts") or {})
         except (KeyError, TypeError, ValueError, IndexError):
             self.fail("tamper", "an exception of the wrong shape")
         args = args if isinstance(args, tuple) else (text,)
@@ -1491,16 +1572,27 @@ class Link:
             error = cls(*args)
         except Exception:
             try:  # json.JSONDecodeError and others that take other arguments than they keep
-                error = cls.__new__(cls)
+                make = getattr(cls, "from_exception_data", None)  # pydantic's cannot be made another way
+                error = cls.__new__(cls) if make is None else make(text[:200], [])
                 error.args = (text,) if issubclass(cls, SyntaxError) else args
                 error.msg = text if issubclass(cls, SyntaxError) else getattr(error, "msg", text)
             except Exception:
                 error = RuntimeError(text)
         if "_grpo_class" in type(error).__dict__:
             error.__dict__.update(_grpo_link=self, _grpo_number=number, _grpo_text=text)
+            parts = {name: one for name, one in parts.items() if name in ("filename", "filename2")}  # the rest is asked
+        for name, part in parts.items():
+            if name.isidentifier() and not name.startswith("_") and name not in _OF_EXCEPTIONS:
+                with contextlib.suppress(AttributeError, TypeError, ValueError):
+                    setattr(error, name, decode(part, _refuse))
         if isinstance(cause, dict) and depth < 3:
             error.__cause__ = self.exception(cause, depth + 1)
         return error
+
+
+def _judges(error) -> bool:
+    """Whether it says how a test went: what a failed assertion says is the answer."""
+    return isinstance(error, AssertionError) or type(error).__module__.partition(".")[0] in _JUDGING
 
 
 def _unwrapped(value) -> tuple:
@@ -1509,6 +1601,19 @@ def _unwrapped(value) -> tuple:
         if type(value) is kind:
             return kind.__name__, value.fget if kind is property else value.__func__
     return "", value
+
+
+_OF_EXCEPTIONS = {"args", "with_traceback", "add_note", "split", "subgroup", "derive", "exceptions", "message"}
+
+
+class _ErrorClass(type):
+    """Class of the stand-ins for the candidate's exception classes: `NotFound.status`."""
+
+    def __getattr__(cls, name):
+        home = space_of(cls).get("_grpo_home")
+        if home is None or name.startswith("__") or _is_hidden(name):
+            raise AttributeError(name)
+        return home.decode(home.ask("get", space_of(cls)["_grpo_class"], n=name))
 
 
 class _OnItsOwn:
