@@ -33,6 +33,7 @@ import logging
 import operator
 import os
 import pathlib
+import re
 import struct
 import sys
 import threading
@@ -251,6 +252,8 @@ def encode(value, other, depth: int = 0):
         return ["path", str(value)]
     if value is type or (kind is type and value in _DATA_TYPE_NAMES):
         return ["type", _DATA_TYPE_NAMES[value]]
+    if kind is re.Pattern:
+        return ["pattern", encode(value.pattern, other), value.flags & ~int(re.DEBUG)]
     if value is NotImplemented:
         return ["not_implemented"]
     if value is Ellipsis:
@@ -292,6 +295,7 @@ _PLAIN = {
     "uuid": uuid.UUID,
     "path": lambda text: pathlib.Path(str(text)),
     "type": lambda name: _DATA_TYPES[name],
+    "pattern": lambda text, flags: re.compile(decode(text, str), int(flags) & ~int(re.DEBUG)),
     "not_implemented": lambda: NotImplemented,
     "ellipsis": lambda: Ellipsis,
     "array": lambda *parts: _decode_array("array", *parts),
@@ -581,6 +585,10 @@ class Agent:
     def _handle(self, value):
         if isinstance(value, _Theirs):
             return ["yours", value._id]
+        if type(value).__module__ == "random":  # a test's, made here
+            number = next((number for number, one in self.theirs.items() if one is value), None)
+            if number is not None:
+                return ["yours", number]
         if isinstance(value, type):
             if issubclass(value, BaseException):
                 return ["error", self.lineage(value)]
@@ -613,10 +621,20 @@ class Agent:
             return self._error_class(parts[0])
         if tag == "raised":
             return self._their_exception(parts[0])
+        if tag == "random":
+            return self._random(*parts)
         number, name, dunders, facts = parts
         if number not in self.theirs:
             self.theirs[number] = _theirs_class(name, dunders)(self, number, facts)
         return self.theirs[number]
+
+    def _random(self, number, state):
+        import random
+
+        made = self.theirs.setdefault(number, random.Random())
+        if state is not None:
+            made.setstate(self.decode(state))
+        return made
 
     def _error_class(self, lineage):
         for index, (tag, *parts) in enumerate(lineage):
@@ -867,6 +885,8 @@ class Agent:
             found["base"], found["own"] = base.__name__, sorted(own)
             if isinstance(getattr(target, "_fields", None), tuple):
                 found["fields"] = list(target._fields)
+        if _CLAIMS.get(target.__name__) is target:
+            found["real"] = target.__name__
         if dataclasses.is_dataclass(target):
             found["dataclass"] = [
                 [one.name, one.init, encode(getattr(one.type, "__name__", str(one.type)), repr)]
@@ -1075,7 +1095,7 @@ def _may_cross(value) -> bool:
             return value not in _REFUSED_FUNCTIONS
         except TypeError:
             return True
-    if isinstance(value, _OnItsOwn) or _is_mock(value) or _is_file(value):
+    if cls is object or isinstance(value, _OnItsOwn) or _is_mock(value) or _is_file(value):
         return True
     if isinstance(value, type):
         return value.__module__ in ("test_candidate", "decimal", "fractions", "datetime", "collections", "uuid")
@@ -1113,6 +1133,7 @@ class Link:
         self.live: set = set()  # numbers of objects whose content may have changed since it was sent
         self.classes: dict = {}
         self.errors: dict = {}
+        self.random_states: dict = {}
         self.returned: dict = {}  # number of an exception that was not raised -> the one made here
         self.honest_eq: dict = {}  # class -> its `==` does not say yes to everything
         self.environ, self.folder, self.levels, self.pending = self._environ(), os.getcwd(), {}, {}
@@ -1318,10 +1339,19 @@ class Link:
         elif issubclass(type(value), Exception) and not _judges(value):
             number = value.__dict__.get("_grpo_number")
             return ["yours", number] if type(number) is int else ["raised", self._described(value)]
+        if type(value).__module__ == "random" and type(value).__name__ == "Random":
+            return self._random(value)
         if not _may_cross(value):
             raise TypeError(f"a {type(value).__name__} of the tests cannot be sent to the candidate's process")
         facts = describe_callable(value)
         return ["theirs", self._number(value), type(value).__name__, describe_class(type(value)), facts]
+
+    def _random(self, value) -> list:
+        """A generator of random numbers, which goes on over there where it is; put back only if the tests used theirs."""
+        number, state = self._number(value), value.getstate()
+        known = self.random_states.get(number) == state
+        self.random_states[number] = state
+        return ["random", number, None if known else encode(state, _refuse)]
 
     def encode(self, value):
         return encode(value, self._other)
@@ -1427,6 +1457,16 @@ class Link:
                         field = fields[name] = dataclasses.field(init=is_init is True)
                         field.name, field.type, field._field_type = name, decode(kind, str), dataclasses._FIELD
                         field.default = decode(default[0], str) if default else dataclasses.MISSING
+            real = _CLAIMS.get(described.get("real"))
+            if real is not None:
+                space["__class__"] = property(lambda self: real)
+            if real in (types.FunctionType, functools._lru_cache_wrapper):  # a decorated method in a class of the tests
+                space["__get__"] = lambda self, one, of=None: self if one is None else types.MethodType(self, one)
+            if real is types.MethodType:
+                for name in ("__func__", "__self__"):
+                    space[name] = property(lambda self, n=name: self._grpo_link.decode(
+                        self._grpo_link.ask("get", self._grpo_number, n=n)
+                    ))  # fmt: skip
             if "match" in described:
                 space["__match_args__"] = tuple(one for one in described["match"] if not _is_hidden(one))
         except (AttributeError, TypeError, ValueError):
@@ -1530,7 +1570,7 @@ class Link:
                 if number not in self.errors:
                     base = self.error_class(lineage[index + 1 :])
                     name = "".join(one if one.isalnum() else "_" for one in str(parts[1])[:80]) or "Error"
-                    space = {"__module__": "candidate", "_grpo_class": number}
+                    space = {"__module__": "candidate", "_grpo_class": number, "__doc__": _Document()}
                     space.update(
                         __getattr__=_error_attribute, __str__=_error_text, __init__=_error_made, _grpo_home=self
                     )
@@ -1582,7 +1622,8 @@ class Link:
             error.__dict__.update(_grpo_link=self, _grpo_number=number, _grpo_text=text)
             parts = {name: one for name, one in parts.items() if name in ("filename", "filename2")}  # the rest is asked
         for name, part in parts.items():
-            if name.isidentifier() and not name.startswith("_") and name not in _OF_EXCEPTIONS:
+            is_part = name.isidentifier() and not name.startswith("_") and name not in _OF_EXCEPTIONS
+            if is_part and not callable(getattr(cls, name, None)):
                 with contextlib.suppress(AttributeError, TypeError, ValueError):
                     setattr(error, name, decode(part, _refuse))
         if isinstance(cause, dict) and depth < 3:
@@ -1603,6 +1644,15 @@ def _unwrapped(value) -> tuple:
     return "", value
 
 
+# Builtin classes that a stand-in says its object is of, to isinstance() and inspect: plain data is none of them, and
+# nothing here asks isinstance() to tell whose an object is.
+_CLAIMS = {
+    one.__name__: one
+    for one in (
+        types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GeneratorType, types.AsyncGeneratorType,
+        property, staticmethod, classmethod, map, filter, zip, enumerate, reversed, memoryview,
+    )
+} | {"_lru_cache_wrapper": functools._lru_cache_wrapper}  # fmt: skip
 _OF_EXCEPTIONS = {"args", "with_traceback", "add_note", "split", "subgroup", "derive", "exceptions", "message"}
 
 
@@ -1661,7 +1711,8 @@ class _Document:
     """`__doc__` of a candidate's class and of its instances."""
 
     def __get__(self, instance, owner):
-        number = owner._grpo_class if instance is None else instance._grpo_number
+        is_class = instance is None or isinstance(instance, BaseException)
+        number = owner._grpo_class if is_class else instance._grpo_number
         return owner._grpo_home.decode(owner._grpo_home.ask("document", number))
 
 
@@ -2108,6 +2159,9 @@ class RemoteObject(metaclass=RemoteClass):
         raise TypeError("an object of the candidate cannot be pickled by a test")
 
 
+_OF_MODULES = {"__version__", "__author__", "__license__"}
+
+
 class RemoteModule(types.ModuleType):
     """`candidate`, as the tests import it."""
 
@@ -2116,7 +2170,7 @@ class RemoteModule(types.ModuleType):
         types.ModuleType.__setattr__(self, "_grpo_link", link)
 
     def __getattr__(self, name):
-        if name.startswith("__") or name.startswith("_grpo"):
+        if (name.startswith("__") and name not in _OF_MODULES) or name.startswith("_grpo"):
             raise AttributeError(name)
         raw = self._grpo_link.ask("get", n=name)
         value = self._grpo_link.decode(raw)

@@ -633,6 +633,8 @@ class TestZygote:
             for name in entry["modules"]:
                 module.__dict__[name] = importlib.import_module(name)
             module.__dict__["__all__"] = [*names, *entry["modules"]]
+            module.__dict__["__doc__"] = link.decode(link.ask("document"))
+            module.__dict__["__file__"] = "/tmp/candidate.py"  # as it is over there
 
         def after_report():
             if link.dead:
