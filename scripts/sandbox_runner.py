@@ -255,7 +255,7 @@ class Judge:
 
     def __init__(self):
         self.outcomes: dict[str, str] = {}
-        self.first, self.code, self.after_report = None, None, lambda: None
+        self.first, self.code, self.link, self.after_report = None, None, None, lambda: None
 
     def pytest_pycollect_makemodule(self, module_path, parent):
         import pytest
@@ -268,6 +268,7 @@ class Judge:
                 module.__file__ = str(self.path)
                 sys.modules["test_candidate"] = module
                 exec(judge.code, module.__dict__)
+                refuse_wrapped(judge.code, module.__dict__)
                 return module
 
         return FromMemory.from_parent(parent, path=module_path)
@@ -301,6 +302,17 @@ class Judge:
         return dict(collections.Counter(self.outcomes.values()))
 
 
+def refuse_wrapped(code: types.CodeType, names) -> None:
+    """A test that a decorator of the candidate has replaced is no test: it may never be called."""
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType) and one.co_name.lower().startswith("test"):
+            found = names.get(one.co_name)
+            if proxy._is_remote(found) or type(found) is proxy.RemoteClass:
+                raise proxy.Refused(f"{one.co_name} is wrapped by the candidate's code, which could pass for it")
+            if isinstance(found, type):
+                refuse_wrapped(one, vars(found))
+
+
 def open_session(judge: Judge):
     """What `pytest.main` does before it collects (_pytest/main.py wrap_session, the same from 7.2 to 9.2); two thirds
     of the time of a run, so it is done once, before the forks."""
@@ -332,6 +344,11 @@ def run_session(session, judge: Judge, stop_early: bool) -> bool:
         return False
     except (SystemExit, outcomes.Exit) as error:  # raised while the tests were collected, or by pytest.exit()
         judge.first = judge.first or f"{type(error).__name__}: {error}"
+        return False
+    except Exception as error:  # of pytest itself, over something that the candidate gave it
+        if judge.link is None or not judge.link.calls:
+            raise
+        judge.first = judge.first or f"pytest fails: {type(error).__name__}: {error}"
         return False
     return not session.shouldfail and not session.shouldstop
 
@@ -642,7 +659,7 @@ class TestZygote:
             elif header["partial"]:
                 proxy.send(verdict, {"counts": judge.counts(), "final": False})
 
-        judge.code, judge.after_report = entry["code"], after_report
+        judge.code, judge.link, judge.after_report = entry["code"], link, after_report
         linecache.cache[f"{TESTS}/test_candidate.py"] = (len(body["tests"]), None, body["tests"].splitlines(True), "")
         sys.meta_path.insert(0, Candidate(proxy.RemoteModule(link), load))
         stand_in_for(link, body["source"])
@@ -784,6 +801,8 @@ class Mirrored(types.ModuleType):
 
     def __setattr__(self, attribute, value):
         name, link = self.__name__, Mirrored.link
+        if attribute not in self.__dict__:  # what a library adds to itself when it is first used
+            return super().__setattr__(attribute, value)
         original = Mirrored.originals.setdefault((name, attribute), self.__dict__.get(attribute))
         super().__setattr__(attribute, value)
         if isinstance(value, types.ModuleType):  # a part of a package that was imported
