@@ -430,11 +430,7 @@ def _lineage(cls, own, theirs) -> list:
             entries.append(["yours", theirs(one)])
         elif getattr(builtins, name, None) is one:
             entries.append(["builtin", name])
-        elif (
-            isinstance(module, str)
-            and is_library(module)
-            and getattr(sys.modules.get(module), name, None) is one
-        ):
+        elif isinstance(module, str) and is_library(module) and getattr(sys.modules.get(module), name, None) is one:
             entries.append(["module", module, name])
         else:
             entries.append(["mine", own(one), name])
@@ -712,6 +708,7 @@ class Agent:
                 text = str(one)[:2000]
             except BaseException:
                 text = ""
+
             def within(value):  # an ExceptionGroup holds exceptions
                 return ["raised", describe(value, depth + 1)] if depth < 3 and isinstance(value, Exception) else None
 
