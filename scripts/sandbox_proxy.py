@@ -403,12 +403,12 @@ def describe_callable(value) -> dict:
     return facts
 
 
-# Libraries whose exceptions are the same on both sides, and whose functions a test may replace: `patch("requests.get")`.
+# Libraries whose exceptions are the same on both sides, and whose functions a test may replace, as `requests.get`.
 # Not those that steer who judges: pytest and unittest read a verdict from their own exceptions, hypothesis leaves out
 # an example that raises UnsatisfiedAssumption.
 _LIBRARIES = sys.stdlib_module_names | set(
-    "aiohttp bs4 click flask httpx jinja2 jsonschema networkx numpy pandas pydantic pydantic_core requests scipy sklearn "
-    "sqlalchemy sympy torch urllib3 yaml".split()
+    "aiohttp bs4 click flask httpx jinja2 jsonschema networkx numpy pandas pydantic pydantic_core requests scipy "
+    "sklearn sqlalchemy sympy torch urllib3 yaml".split()
 )
 _JUDGING = {"unittest", "bdb", "doctest", "_pytest", "pytest", "pluggy", "hypothesis"}
 
@@ -801,7 +801,7 @@ class Agent:
         setattr(target, message["n"], value)
 
     def _in_class(self, theirs, kind: str):
-        """A test's function as a class keeps it: made a function here, which unlike a stand-in binds to the instance."""
+        """A test's function as a class keeps it: made a function here, which binds to the instance."""
         if not (isinstance(theirs, _Theirs) and theirs._facts.get("binds")):
             return theirs
 
@@ -1344,7 +1344,7 @@ class Link:
         return ["theirs", self._number(value), type(value).__name__, describe_class(type(value)), facts]
 
     def _random(self, value) -> list:
-        """A generator of random numbers, which goes on over there where it is; put back only if the tests used theirs."""
+        """A generator of random numbers, which goes on over there; set anew only if the tests have used theirs."""
         number, state = self._number(value), value.getstate()
         known = self.random_states.get(number) == state
         self.random_states[number] = state
@@ -1509,7 +1509,7 @@ class Link:
             like = type(str(described["name"])[:100], (base,), {})
             space["__class__"] = property(lambda self: like)  # for isinstance()
             space["__hash__"] = None
-        space.update((one, _special(one)) for one in asked - (_KEPT_PLAIN if base in _GROWING.values() else set()))
+        space.update((one, _special(one)) for one in asked - _KEPT_PLAIN)
         return space
 
     def _new_class(self, number: int, name: str, bases: tuple, space: dict):
@@ -1744,8 +1744,8 @@ _NOT_OF_CONTENT = {
     reduce_ex setattr sizeof static_attributes firstlineno copy weakref missing""".split()
 } | {"fromkeys", "from_bytes", "fromhex", "maketrans"}
 _CHANGING = set(
-    """append appendleft add clear difference_update discard extend extendleft insert intersection_update move_to_end pop
-    popitem popleft remove reverse rotate setdefault sort subtract symmetric_difference_update update""".split()
+    """append appendleft add clear difference_update discard extend extendleft insert intersection_update move_to_end
+    pop popitem popleft remove reverse rotate setdefault sort subtract symmetric_difference_update update""".split()
 ) | {f"__{name}__" for name in "setitem delitem iadd imul ior iand isub ixor".split()}
 
 

@@ -651,7 +651,7 @@ class TestZygote:
                 module.__dict__[name] = importlib.import_module(name)
             module.__dict__["__all__"] = [*names, *entry["modules"]]
             module.__dict__["__doc__"] = link.decode(link.ask("document"))
-            module.__dict__["__file__"] = "/tmp/candidate.py"  # as it is over there
+            module.__dict__["__file__"] = f"{SHARED}/candidate.py"  # which programs may run, and nobody here may read
 
         def after_report():
             if link.dead:
@@ -802,7 +802,8 @@ class Mirrored(types.ModuleType):
     def __setattr__(self, attribute, value):
         name, link = self.__name__, Mirrored.link
         if attribute not in self.__dict__:  # what a library adds to itself when it is first used
-            return super().__setattr__(attribute, value)
+            super().__setattr__(attribute, value)
+            return
         original = Mirrored.originals.setdefault((name, attribute), self.__dict__.get(attribute))
         super().__setattr__(attribute, value)
         if isinstance(value, types.ModuleType):  # a part of a package that was imported
