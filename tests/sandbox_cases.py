@@ -604,3 +604,9 @@ FORGERIES |= {
     "a wrapped method": (_WRAPS, "from candidate import deco as d\nclass TestX:\n    @d\n    def test_x(self): assert 1 == 2\n"),
     "a wrapped method of unittest": (_WRAPS, "import unittest\nfrom candidate import deco_w as d\nclass TestX(unittest.TestCase):\n    @d\n    def test_x(self): assert 1 == 2\n"),
 }  # fmt: skip
+FORGERIES |= {
+    "an empty text that is true": ("class S(str):\n    def __bool__(s): return True\ndef f(): return S('')\n", "from candidate import f\ndef test(): assert f()\n"),
+    "the list of one answer in the next": ("class L(list): pass\nR = L()\ndef f(x):\n    R[:] = sorted(x)\n    return R\ndef g(x):\n    R[:] = x\n    return R\n", "from candidate import f, g\ndef test():\n    a = f([3, 1]); b = g([9, 8])\n    assert a == [9, 8]\n"),
+    "a decorated class of tests": ("def d(c):\n    class X: ...\n    return X\n", "from candidate import d\n@d\nclass TestX:\n    def test_a(self): assert 0\ndef test_b(): ...\n"),
+    "its own file beside the judge": ("", "import candidate, importlib.util as u\ndef test():\n    s = u.spec_from_file_location('x', candidate.__file__)\n    s.loader.exec_module(u.module_from_spec(s))\n"),
+}  # fmt: skip
