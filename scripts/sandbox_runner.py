@@ -255,7 +255,7 @@ class Judge:
 
     def __init__(self):
         self.outcomes: dict[str, str] = {}
-        self.first, self.code, self.after_report = None, None, lambda: None
+        self.first, self.code, self.link, self.after_report = None, None, None, lambda: None
 
     def pytest_pycollect_makemodule(self, module_path, parent):
         import pytest
@@ -268,6 +268,7 @@ class Judge:
                 module.__file__ = str(self.path)
                 sys.modules["test_candidate"] = module
                 exec(judge.code, module.__dict__)
+                refuse_wrapped(judge.code, module.__dict__)
                 return module
 
         return FromMemory.from_parent(parent, path=module_path)
@@ -301,6 +302,17 @@ class Judge:
         return dict(collections.Counter(self.outcomes.values()))
 
 
+def refuse_wrapped(code: types.CodeType, names) -> None:
+    """A test that a decorator of the candidate has replaced is no test: it may never be called."""
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType) and one.co_name.lower().startswith("test"):
+            found = names.get(one.co_name)
+            if proxy._is_remote(found) or type(found) is proxy.RemoteClass:
+                raise proxy.Refused(f"{one.co_name} is wrapped by the candidate's code, which could pass for it")
+            if isinstance(found, type):
+                refuse_wrapped(one, vars(found))
+
+
 def open_session(judge: Judge):
     """What `pytest.main` does before it collects (_pytest/main.py wrap_session, the same from 7.2 to 9.2); two thirds
     of the time of a run, so it is done once, before the forks."""
@@ -332,6 +344,11 @@ def run_session(session, judge: Judge, stop_early: bool) -> bool:
         return False
     except (SystemExit, outcomes.Exit) as error:  # raised while the tests were collected, or by pytest.exit()
         judge.first = judge.first or f"{type(error).__name__}: {error}"
+        return False
+    except Exception as error:  # of pytest itself, over something that the candidate gave it
+        if judge.link is None or not judge.link.calls:
+            raise
+        judge.first = judge.first or f"pytest fails: {type(error).__name__}: {error}"
         return False
     return not session.shouldfail and not session.shouldstop
 
@@ -633,6 +650,8 @@ class TestZygote:
             for name in entry["modules"]:
                 module.__dict__[name] = importlib.import_module(name)
             module.__dict__["__all__"] = [*names, *entry["modules"]]
+            module.__dict__["__doc__"] = link.decode(link.ask("document"))
+            module.__dict__["__file__"] = f"{SHARED}/candidate.py"  # which programs may run, and nobody here may read
 
         def after_report():
             if link.dead:
@@ -640,7 +659,7 @@ class TestZygote:
             elif header["partial"]:
                 proxy.send(verdict, {"counts": judge.counts(), "final": False})
 
-        judge.code, judge.after_report = entry["code"], after_report
+        judge.code, judge.link, judge.after_report = entry["code"], link, after_report
         linecache.cache[f"{TESTS}/test_candidate.py"] = (len(body["tests"]), None, body["tests"].splitlines(True), "")
         sys.meta_path.insert(0, Candidate(proxy.RemoteModule(link), load))
         stand_in_for(link, body["source"])
@@ -756,6 +775,7 @@ def stand_in_for(link: proxy.Link, source: str) -> None:
     subprocess.check_call = lambda *words, **named: run(*words, check=True, **named).returncode
     subprocess.check_output = lambda *words, **named: run(*words, check=True, stdout=subprocess.PIPE, **named).stdout
     Mirrored.link = link
+    sys.meta_path.insert(0, _MirroredLater())
 
 
 # Modules that pytest, mock and this file themselves change while tests run.
@@ -773,7 +793,7 @@ _NOT_MIRRORED = {
 
 
 class Mirrored(types.ModuleType):
-    """A module of the standard library that tells the candidate's process what a test replaces in it, as mock.patch and
+    """A module of a library that tells the candidate's process what a test replaces in it, as mock.patch and
     monkeypatch do. Modules get this class in the test zygote, once."""
 
     link: proxy.Link | None = None
@@ -781,8 +801,13 @@ class Mirrored(types.ModuleType):
 
     def __setattr__(self, attribute, value):
         name, link = self.__name__, Mirrored.link
+        if attribute not in self.__dict__:  # what a library adds to itself when it is first used
+            super().__setattr__(attribute, value)
+            return
         original = Mirrored.originals.setdefault((name, attribute), self.__dict__.get(attribute))
         super().__setattr__(attribute, value)
+        if isinstance(value, types.ModuleType):  # a part of a package that was imported
+            return
         if link is None or (name == "builtins" and attribute not in ("open", "print")):
             return
         try:
@@ -795,8 +820,38 @@ class Mirrored(types.ModuleType):
 def mirror_modules() -> None:
     for name, module in list(sys.modules.items()):
         top = name.partition(".")[0]
-        if type(module) is types.ModuleType and top in sys.stdlib_module_names and top not in _NOT_MIRRORED:
+        if type(module) is types.ModuleType and proxy.is_library(name) and top not in _NOT_MIRRORED:
             module.__class__ = Mirrored
+
+
+class _MirroredLater:
+    """Gives the same class to what a test imports later: `patch("urllib.request.urlopen")` imports what it patches."""
+
+    busy = False
+
+    def find_spec(self, name, path=None, target=None):
+        if self.busy or name.partition(".")[0] in _NOT_MIRRORED or not proxy.is_library(name):
+            return None
+        self.busy = True
+        try:
+            spec = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            return None
+        finally:
+            self.busy = False
+        execute = getattr(getattr(spec, "loader", None), "exec_module", None)
+        if execute is not None:
+
+            def exec_module(module):
+                execute(module)
+                if type(module) is types.ModuleType:
+                    module.__class__ = Mirrored
+
+            try:
+                spec.loader.exec_module = exec_module
+            except AttributeError:  # of a module that is built in
+                pass
+        return spec
 
 
 class OnTheWrongSide(PermissionError):

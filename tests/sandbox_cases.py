@@ -1,6 +1,9 @@
 """What honest tests do to honest code (IDIOMS: each must pass, in split mode), what needs more than split mode
 (CHANGES, SAME_PROCESS), and how code lies (FORGERIES: each must fail). Each is (candidate, tests)."""
 
+import importlib.util
+import sys
+
 IDIOMS = {
     "docstring": ('def f(x):\n    "Sort."\n    return sorted(x)\n', 'from candidate import f\ndef test():\n    assert f.__doc__ == "Sort." and f.__name__ == "f"\n'),
     "class docstring": ('class A:\n    "Holds."\n', 'from candidate import A\ndef test():\n    assert A.__doc__ == "Holds." and A().__doc__ == "Holds." and A.__name__ == "A"\n'),
@@ -173,6 +176,204 @@ IDIOMS = {
     ),
 }  # fmt: skip
 
+# Classes with a builtin base, containers of the module, mocks of classes, dataclasses, exceptions as values.
+IDIOMS |= {
+    "asdict in the tests of a candidate dataclass": (
+        "from dataclasses import dataclass, field, asdict\n@dataclass\nclass User:\n    name: str\n    age: int\n    tags: list = field(default_factory=list)\n    def to_dict(self):\n        return asdict(self)\n",
+        "from dataclasses import asdict, is_dataclass, fields, astuple, replace\nfrom candidate import User\ndef test_asdict():\n    u = User(\"Ann\", 3, [\"x\"])\n    assert asdict(u) == {\"name\": \"Ann\", \"age\": 3, \"tags\": [\"x\"]}\n    assert u.to_dict() == asdict(u)\ndef test_is_dataclass():\n    assert is_dataclass(User)\n    assert is_dataclass(User(\"A\", 1))\ndef test_fields():\n    assert [f.name for f in fields(User)] == [\"name\", \"age\", \"tags\"]\ndef test_replace():\n    assert replace(User(\"A\", 1), age=2).age == 2\n    assert astuple(User(\"A\", 1)) == (\"A\", 1, [])\n",
+    ),
+    "module global container mutated by the tests": (
+        "CACHE = {}\nREGISTRY = []\ndef get(k):\n    return CACHE.get(k)\ndef size(): return len(REGISTRY)\n",
+        "import candidate\nimport pytest\n\n@pytest.fixture(autouse=True)\ndef clean():\n    candidate.CACHE.clear()\n    yield\n    candidate.CACHE.clear()\n\ndef test_a():\n    candidate.CACHE[\"x\"] = 1\n    assert candidate.get(\"x\") == 1\ndef test_b():\n    assert candidate.get(\"x\") is None\n    candidate.REGISTRY.append(1)\n    assert candidate.size() == 1\n",
+    ),
+    "argparse main with argv": (
+        "import argparse, sys\ndef parse(argv=None):\n    p = argparse.ArgumentParser(prog=\"tool\")\n    p.add_argument(\"name\")\n    p.add_argument(\"--count\", \"-c\", type=int, default=1)\n    p.add_argument(\"--loud\", action=\"store_true\")\n    return p.parse_args(argv)\ndef main(argv=None):\n    a = parse(argv)\n    for _ in range(a.count):\n        t = f\"Hello {a.name}\"\n        print(t.upper() if a.loud else t)\n    return 0\nif __name__ == \"__main__\":\n    sys.exit(main())\n",
+        "import sys, subprocess, pytest\nfrom unittest.mock import patch\nfrom candidate import main, parse\ndef test_parse():\n    ns = parse([\"bob\", \"-c\", \"2\"])\n    assert ns.name == \"bob\" and ns.count == 2 and ns.loud is False\n    assert vars(ns) == {\"name\": \"bob\", \"count\": 2, \"loud\": False}\ndef test_main(capsys):\n    assert main([\"bob\", \"--loud\"]) == 0\n    assert capsys.readouterr().out == \"HELLO BOB\\n\"\ndef test_bad(capsys):\n    with pytest.raises(SystemExit) as e:\n        main([])\n    assert e.value.code == 2\n    assert \"usage: tool\" in capsys.readouterr().err\ndef test_argv(monkeypatch, capsys):\n    monkeypatch.setattr(sys, \"argv\", [\"tool\", \"ann\", \"-c\", \"2\"])\n    main()\n    assert capsys.readouterr().out == \"Hello ann\\nHello ann\\n\"\ndef test_argv_patch(capsys):\n    with patch(\"sys.argv\", [\"tool\", \"kim\"]):\n        main()\n    assert \"kim\" in capsys.readouterr().out\ndef test_program():\n    out = subprocess.run([sys.executable, \"candidate.py\", \"joe\"], capture_output=True, text=True, check=True)\n    assert out.stdout.strip() == \"Hello joe\"\n",
+    ),
+    "iscoroutinefunction checks": (
+        "import asyncio\nasync def f(): return 1\ndef g(): yield 1\nasync def h(): yield 1\nclass A:\n    async def m(self): return 2\n",
+        "import asyncio, inspect, types\nfrom candidate import f, g, h, A\ndef test_kinds():\n    assert asyncio.iscoroutinefunction(f)\n    assert inspect.iscoroutinefunction(f)\n    assert inspect.isgeneratorfunction(g)\n    assert inspect.isasyncgenfunction(h)\n    assert inspect.isfunction(f)\n    assert inspect.iscoroutinefunction(A().m)\n    assert inspect.ismethod(A().m)\n    assert inspect.isclass(A)\n    assert isinstance(g(), types.GeneratorType)\n    assert inspect.isgenerator(g())\n    c = f()\n    assert inspect.iscoroutine(c)\n    c.close()\n",
+    ),
+    "namedtuple from collections and typing": (
+        "from collections import namedtuple\nfrom typing import NamedTuple\nPoint = namedtuple(\"Point\", [\"x\", \"y\"])\nclass Emp(NamedTuple):\n    name: str\n    age: int = 3\n    def label(self): return f\"{self.name}-{self.age}\"\n    @property\n    def old(self): return self.age > 50\ndef make(): return Emp(\"a\")\ndef far(p): return Point(p.x * 2, p.y * 2)\n",
+        "from candidate import Point, Emp, make, far\ndef test_nt():\n    p = Point(1, 2)\n    assert p == (1, 2) and p.x == 1\n    assert far(p) == Point(2, 4)\n    assert far(Point(x=1, y=1)).y == 2\n    assert p._asdict() == {\"x\": 1, \"y\": 2}\n    assert Point._fields == (\"x\", \"y\")\n    assert isinstance(p, Point) and isinstance(p, tuple)\n    x, y = p\n    assert (x, y) == (1, 2)\ndef test_emp():\n    e = make()\n    assert e.label() == \"a-3\"\n    assert e.old is False\n    assert isinstance(e, Emp)\n    assert Emp(\"b\", 60).old\n    assert Emp(\"b\", 60).label() == \"b-60\"\n    assert Emp(\"b\", 60)._replace(age=1).age == 1\n",
+    ),
+    "inheritance from builtins": (
+        "class Matrix(list):\n    def transpose(self): return Matrix(map(list, zip(*self)))\nclass DefaultDict(dict):\n    def __missing__(self, k): return f\"<{k}>\"\nclass Name(str):\n    def shout(self): return self.upper() + \"!\"\nclass Temp(float):\n    def f(self): return self * 9 / 5 + 32\nclass MyInt(int):\n    def double(self): return MyInt(self * 2)\n",
+        "from candidate import Matrix, DefaultDict, Name, Temp, MyInt\ndef test_matrix():\n    m = Matrix([[1, 2], [3, 4]])\n    assert m.transpose() == [[1, 3], [2, 4]]\n    assert isinstance(m.transpose(), Matrix)\n    assert isinstance(m, list)\n    assert len(m) == 2 and m[0] == [1, 2]\n    m.append([5, 6])\n    assert len(m) == 3\n    assert m.transpose() == [[1, 3, 5], [2, 4, 6]]\ndef test_dd():\n    d = DefaultDict(a=1)\n    assert d[\"a\"] == 1 and d[\"z\"] == \"<z>\"\n    d[\"q\"] = 3\n    assert d[\"q\"] == 3 and len(d) == 2\ndef test_str():\n    assert Name(\"bob\").shout() == \"BOB!\"\n    assert Name(\"bob\") == \"bob\"\ndef test_num():\n    assert Temp(100).f() == 212\n    assert MyInt(4).double() == 8\n    assert MyInt(4).double().double() == 16\n    assert isinstance(MyInt(4), MyInt)\n",
+    ),
+    "str enum is": (
+        "from enum import Enum\nclass Status(str, Enum):\n    OPEN = \"open\"; DONE = \"done\"\nclass Task:\n    def __init__(self, t): self.title = t; self.status = Status.OPEN\n",
+        "from candidate import Task, Status\ndef test_status():\n    assert Task(\"x\").status is Status.OPEN\n    assert isinstance(Task(\"x\").status, Status)\n",
+    ),
+    "int enum name": (
+        "from enum import IntEnum\nclass P(IntEnum):\n    LOW = 1\n    HIGH = 2\ndef top(): return P.HIGH\n",
+        "from candidate import P, top\ndef test_p():\n    assert top().name == \"HIGH\"\n    assert top() is P.HIGH\n    assert P(2) == P.HIGH\n    assert isinstance(top(), P)\n",
+    ),
+    "LRU OrderedDict subclass": (
+        "from collections import OrderedDict\nclass LRUCache(OrderedDict):\n    def __init__(self, capacity):\n        super().__init__()\n        self.capacity = capacity\n    def get(self, key):\n        if key not in self: return -1\n        self.move_to_end(key)\n        return self[key]\n    def put(self, key, value):\n        if key in self: self.move_to_end(key)\n        self[key] = value\n        if len(self) > self.capacity: self.popitem(last=False)\n",
+        "from candidate import LRUCache\ndef test_lru():\n    c = LRUCache(2)\n    c.put(1, 1); c.put(2, 2)\n    assert c.get(1) == 1\n    c.put(3, 3)\n    assert c.get(2) == -1\n    assert len(c) == 2\n",
+    ),
+    "dict subclass attr": (
+        "class AttrDict(dict):\n    def __getattr__(self, k):\n        try: return self[k]\n        except KeyError: raise AttributeError(k)\n    def __setattr__(self, k, v): self[k] = v\n",
+        "import pytest\nfrom candidate import AttrDict\ndef test_ad():\n    d = AttrDict(a=1)\n    assert d.a == 1\n    d.b = 2\n    assert d[\"b\"] == 2\n    assert d == {\"a\": 1, \"b\": 2}\n    with pytest.raises(AttributeError): d.zzz\n",
+    ),
+    "dict subclass missing": (
+        "class Dd(dict):\n    def __missing__(self, k): return k * 2\n",
+        "from candidate import Dd\ndef test_dd():\n    d = Dd(a=1)\n    assert d[\"a\"] == 1\n    assert d[\"b\"] == \"bb\"\n",
+    ),
+    "list subclass with methods": (
+        "class Stack(list):\n    def push(self, x): self.append(x)\n    def peek(self): return self[-1]\n    def is_empty(self): return len(self) == 0\n",
+        "from candidate import Stack\ndef test_s():\n    s = Stack()\n    assert s.is_empty()\n    s.push(3); s.push(4)\n    assert s.peek() == 4\n    assert s.pop() == 4\n    assert len(s) == 1\n    assert s == [3]\n",
+    ),
+    "str subclass with methods": (
+        "class Caesar(str):\n    def shift(self, n): return Caesar(\"\".join(chr((ord(c) - 97 + n) % 26 + 97) for c in self))\n",
+        "from candidate import Caesar\ndef test_s():\n    assert Caesar(\"abc\").shift(1) == \"bcd\"\n    assert Caesar(\"abc\").shift(1).shift(1) == \"cde\"\n    assert isinstance(Caesar(\"a\").shift(1), Caesar)\n",
+    ),
+    "NamedTuple with methods": (
+        "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\n    y: int = 0\n    def norm(self): return abs(self.x) + abs(self.y)\n    def __add__(self, o): return P(self.x + o.x, self.y + o.y)\ndef mk(): return P(3, -4)\n",
+        "from candidate import P, mk\ndef test_p():\n    assert mk().norm() == 7\n    assert P(1).norm() == 1\n    assert P(1) + P(2, 3) == P(3, 3)\n",
+    ),
+    "Counter and defaultdict subclasses": (
+        "from collections import Counter, defaultdict, UserDict, UserList\nclass Bag(Counter):\n    def top(self): return self.most_common(1)[0][0]\nclass U(UserDict):\n    def __setitem__(self, k, v): super().__setitem__(k.lower(), v)\n    def __getitem__(self, k): return super().__getitem__(k.lower())\n",
+        "from candidate import Bag, U\ndef test_bag():\n    b = Bag(\"aab\")\n    assert b.top() == \"a\"\n    b.update(\"bbb\")\n    assert b[\"b\"] == 4\ndef test_u():\n    u = U()\n    u[\"Key\"] = 1\n    assert u[\"KEY\"] == 1\n    assert len(u) == 1\n    assert list(u) == [\"key\"]\n    assert \"key\" in u\n    assert dict(u) == {\"key\": 1}\n    u.update(X=2)\n    assert u.get(\"x\") == 2\n    assert sorted(u.items()) == [(\"key\", 1), (\"x\", 2)]\n",
+    ),
+    "generator type": (
+        "def gen(n):\n    for i in range(n): yield i * i\n",
+        "import types, inspect\nfrom collections.abc import Generator, Iterator\nfrom candidate import gen\ndef test_gen():\n    g = gen(3)\n    assert isinstance(g, types.GeneratorType)\n",
+    ),
+    "coroutine function": (
+        "async def f(): return 1\n",
+        "import asyncio, inspect\nfrom candidate import f\ndef test_c():\n    assert inspect.iscoroutinefunction(f)\n    assert asyncio.iscoroutinefunction(f)\n    assert asyncio.run(f()) == 1\n",
+    ),
+    "exception as argument": (
+        "class Result:\n    def __init__(self, value=None, error=None): self.value, self.error = value, error\n    def unwrap(self):\n        if self.error: raise self.error\n        return self.value\ndef classify(e): return \"value\" if isinstance(e, ValueError) else \"other\"\ndef attempt(f):\n    try: return Result(f())\n    except Exception as e: return Result(error=e)\n",
+        "import pytest\nfrom candidate import Result, classify, attempt\ndef test_r():\n    with pytest.raises(ValueError, match=\"boom\"): Result(error=ValueError(\"boom\")).unwrap()\n    assert classify(ValueError(\"x\")) == \"value\" and classify(KeyError(\"x\")) == \"other\"\ndef test_attempt():\n    r = attempt(lambda: 1 / 0)\n    assert isinstance(r.error, ZeroDivisionError)\n    assert \"division\" in str(r.error)\n    assert attempt(lambda: 5).unwrap() == 5\n",
+    ),
+    "exception returned": (
+        "def parse(s):\n    try: return int(s), None\n    except ValueError as e: return None, e\nclass MyErr(Exception): pass\ndef get(): return MyErr(\"a\", 1)\n",
+        "from candidate import parse, get, MyErr\ndef test_p():\n    v, e = parse(\"x\")\n    assert v is None and isinstance(e, ValueError)\n    assert \"invalid literal\" in str(e)\ndef test_m():\n    assert isinstance(get(), MyErr)\n    assert get().args == (\"a\", 1)\n",
+    ),
+    "exception hierarchy": (
+        "class AppError(Exception):\n    \"\"\"Base.\"\"\"\n    code = 1\nclass NotFound(AppError):\n    code = 404\n    def __init__(self, name, *, detail=None):\n        super().__init__(f\"{name} not found\")\n        self.name, self.detail = name, detail\ndef find(d, k):\n    if k not in d: raise NotFound(k, detail={\"keys\": list(d)})\n    return d[k]\n",
+        "import pytest\nfrom candidate import AppError, NotFound, find\ndef test_h():\n    assert issubclass(NotFound, AppError) and issubclass(AppError, Exception)\n    with pytest.raises(AppError) as ei: find({\"a\": 1}, \"z\")\n    assert ei.type is NotFound\n    assert ei.value.code == 404 and ei.value.detail == {\"keys\": [\"a\"]}\n    assert str(ei.value) == \"z not found\"\n    assert ei.value.args == (\"z not found\",)\n    assert NotFound.code == 404\n    assert NotFound.__name__ == \"NotFound\"\n    assert AppError.__doc__ == \"Base.\"\ndef test_raise_self():\n    with pytest.raises(NotFound, match=\"q not found\"): raise NotFound(\"q\")\n    e = NotFound(\"q\", detail=5)\n    assert e.detail == 5\n    assert str(e) == \"q not found\"\n    assert isinstance(e, AppError)\n    assert repr(e) == \"NotFound('q not found')\"\ndef test_mro():\n    assert NotFound.__mro__[1] is AppError\n    assert NotFound.__bases__ == (AppError,)\n",
+    ),
+    "dataclass asdict": (
+        "from dataclasses import dataclass, field\n@dataclass\nclass A:\n    x: int\n    y: list = field(default_factory=list)\n",
+        "from dataclasses import asdict\nfrom candidate import A\ndef test_a(): assert asdict(A(1)) == {\"x\": 1, \"y\": []}\n",
+    ),
+    "is dataclass": (
+        "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int = 2\n    y: str = \"a\"\n",
+        "from dataclasses import is_dataclass, fields\nfrom candidate import A\ndef test_a():\n    assert is_dataclass(A)\n    assert {f.name for f in fields(A)} == {\"x\", \"y\"}\n    assert A.__dataclass_fields__[\"x\"].default == 2\n    assert A.__annotations__ == {\"x\": int, \"y\": str}\n    assert A.x == 2\n",
+    ),
+    "sys argv": (
+        "import sys\ndef main(): print(\" \".join(sys.argv[1:]))\n",
+        "import sys\nfrom candidate import main\ndef test_m(monkeypatch, capsys):\n    monkeypatch.setattr(sys, \"argv\", [\"prog\", \"a\", \"b\"])\n    main()\n    assert capsys.readouterr().out == \"a b\\n\"\n",
+    ),
+    "recursion limit": (
+        "def depth(n): return 0 if n == 0 else 1 + depth(n - 1)\n",
+        "import sys\nsys.setrecursionlimit(10000)\nfrom candidate import depth\ndef test_d(): assert depth(3000) == 3000\n",
+    ),
+    "open patched": (
+        "def read_config(p):\n    with open(p) as f: return dict(l.strip().split(\"=\") for l in f if l.strip())\ndef write_it(p, t):\n    with open(p, \"w\") as f: f.write(t)\n",
+        "from unittest.mock import patch, mock_open\nfrom candidate import read_config, write_it\ndef test_r():\n    with patch(\"builtins.open\", mock_open(read_data=\"a=1\\nb=2\\n\")): assert read_config(\"x\") == {\"a\": \"1\", \"b\": \"2\"}\ndef test_w():\n    m = mock_open()\n    with patch(\"builtins.open\", m): write_it(\"f\", \"hi\")\n    m.assert_called_once_with(\"f\", \"w\")\n    m().write.assert_called_once_with(\"hi\")\n",
+    ),
+    "module doc": (
+        "\"\"\"Module doc.\"\"\"\nimport os\ndef f(): return __name__\n",
+        "import candidate\ndef test_doc():\n    assert candidate.__doc__ == \"Module doc.\"\n    assert candidate.f() == \"candidate\"\n    assert candidate.__file__.endswith(\"candidate.py\")\n",
+    ),
+    "regex objects": (
+        "import re\nPATTERN = re.compile(r\"(\\d+)-(?P<w>\\w+)\")\ndef m(s): return PATTERN.match(s)\ndef find(p, s): return re.findall(p, s)\ndef sub(p, s): return p.sub(\"X\", s)\n",
+        "import re\nfrom candidate import m, find, sub, PATTERN\ndef test_m():\n    r = m(\"12-ab\")\n    assert r is not None\n    assert r.group(1) == \"12\" and r[\"w\"] == \"ab\" and r.groups() == (\"12\", \"ab\") and r.groupdict() == {\"w\": \"ab\"}\n    assert m(\"zz\") is None\n    assert bool(m(\"1-a\"))\n    assert r.span() == (0, 5)\n    assert PATTERN.pattern == r\"(\\d+)-(?P<w>\\w+)\"\n    assert isinstance(PATTERN, re.Pattern)\ndef test_sub(): assert sub(re.compile(\"a+\"), \"caat\") == \"cXt\"\ndef test_find(): assert find(r\"\\d\", \"a1b2\") == [\"1\", \"2\"]\n",
+    ),
+    "complex shape returns": (
+        "import itertools\ndef f(): return {\"a\": [1, (2, {3, 4})], (1, 2): None, 3: {\"x\": b\"q\"}}\ndef z(): return zip([1], [2])\ndef mp(): return map(lambda x: x + 1, [1, 2])\ndef fl(): return filter(None, [0, 1])\ndef en(): return enumerate(\"ab\")\ndef rv(): return reversed([1, 2])\ndef dk(): return {\"a\": 1}.values()\ndef rg(): return range(3)\ndef fs(): return frozenset([1])\ndef gx(): return (i for i in range(3))\ndef pr(): return itertools.permutations([1, 2])\ndef mv(): return memoryview(b\"abc\")\ndef ba(): return bytearray(b\"x\")\ndef el(): return ...\ndef sl(): return slice(1, 2)\ndef ty(): return dict\n",
+        "import candidate as c\ndef test_all():\n    assert c.f() == {\"a\": [1, (2, {3, 4})], (1, 2): None, 3: {\"x\": b\"q\"}}\n    assert list(c.z()) == [(1, 2)]\n    assert list(c.mp()) == [2, 3] and list(c.fl()) == [1] and list(c.en()) == [(0, \"a\"), (1, \"b\")] and list(c.rv()) == [2, 1]\n    assert list(c.dk()) == [1] and sorted(c.dk()) == [1]\n    assert c.rg() == range(3) and c.fs() == {1}\n    assert tuple(c.gx()) == (0, 1, 2)\n    assert list(c.pr()) == [(1, 2), (2, 1)]\n    assert bytes(c.mv()) == b\"abc\"\n    assert c.ba() == b\"x\" and c.el() is ... and c.sl() == slice(1, 2)\n    assert c.ty() is dict and c.ty()() == {}\n    assert set(c.gx()) == {0, 1, 2}\n    assert dict(c.en()) == {0: \"a\", 1: \"b\"}\n    assert isinstance(c.mp(), map)\n",
+    ),
+    "descriptors and property": (
+        "class Positive:\n    def __set_name__(self, o, n): self.n = \"_\" + n\n    def __get__(self, i, o=None): return self if i is None else getattr(i, self.n)\n    def __set__(self, i, v):\n        if v <= 0: raise ValueError(f\"{self.n[1:]} must be positive\")\n        setattr(i, self.n, v)\nclass Item:\n    price = Positive()\n    def __init__(self, p): self.price = p\n    @property\n    def tax(self): return self.price * 0.2\n    def __getattr__(self, n):\n        if n.startswith(\"dyn_\"): return n[4:]\n        raise AttributeError(n)\n",
+        "import pytest\nfrom candidate import Item, Positive\ndef test_i():\n    i = Item(10)\n    assert i.tax == pytest.approx(2)\n    with pytest.raises(ValueError, match=\"price must be positive\"): i.price = -1\n    with pytest.raises(ValueError): Item(0)\n    assert i.dyn_x == \"x\"\n    with pytest.raises(AttributeError): i.other\n    assert isinstance(Item.price, Positive)\n    assert isinstance(type(i).tax, property)\n",
+    ),
+    "isinstance property on class": (
+        "class A:\n    @property\n    def x(self): return 1\n    @classmethod\n    def c(cls): return cls\n    @staticmethod\n    def s(): return 2\n    def m(self): return 3\n",
+        "import inspect\nfrom candidate import A\ndef test_a():\n    assert isinstance(A.x, property)\n    assert A.c() is A\n    assert A.s() == 2\n    assert callable(A.m)\n    assert A.m(A()) == 3\n    assert inspect.isclass(A)\n    assert inspect.ismethod(A().m)\n    assert inspect.isfunction(A.m)\n    assert [n for n, _ in inspect.getmembers(A) if not n.startswith(\"_\")] == [\"c\", \"m\", \"s\", \"x\"]\n    assert hasattr(A, \"m\") and not hasattr(A, \"zz\")\n    assert isinstance(A.__dict__[\"s\"], staticmethod)\n",
+    ),
+    "mock spec of candidate class": (
+        "class Repo:\n    def get(self, i): raise NotImplementedError\n    def save(self, x): raise NotImplementedError\nclass Service:\n    def __init__(self, repo): self.repo = repo\n    def rename(self, i, n):\n        u = self.repo.get(i); u[\"name\"] = n\n        self.repo.save(u)\n        return u\n",
+        "from unittest.mock import Mock, create_autospec, MagicMock\nimport pytest\nfrom candidate import Repo, Service\ndef test_spec():\n    r = Mock(spec=Repo)\n    r.get.return_value = {\"id\": 1, \"name\": \"a\"}\n    assert Service(r).rename(1, \"b\") == {\"id\": 1, \"name\": \"b\"}\n    r.save.assert_called_once_with({\"id\": 1, \"name\": \"b\"})\n    with pytest.raises(AttributeError): r.other()\ndef test_autospec():\n    r = create_autospec(Repo, instance=True)\n    r.get.return_value = {\"name\": \"q\"}\n    Service(r).rename(2, \"z\")\n    r.get.assert_called_once_with(2)\n",
+    ),
+    "patch object method of candidate class": (
+        "class Api:\n    def fetch(self, x): raise IOError(\"net\")\n    def total(self): return sum(self.fetch(i) for i in range(3))\nclass User:\n    api = Api()\n    def load(self): return Api().total()\n",
+        "from unittest.mock import patch, PropertyMock, Mock\nfrom candidate import Api, User\nimport candidate\ndef test_obj():\n    with patch.object(Api, \"fetch\", return_value=2) as m:\n        assert Api().total() == 6\n        assert m.call_count == 3\ndef test_side():\n    with patch.object(Api, \"fetch\", side_effect=[1, 2, 3]): assert Api().total() == 6\ndef test_inst():\n    a = Api()\n    a.fetch = lambda i: i\n    assert a.total() == 3\n    with patch.object(a, \"fetch\", return_value=1): assert a.total() == 3\ndef test_str():\n    with patch(\"candidate.Api.total\", return_value=9): assert User().load() == 9\ndef test_cls():\n    with patch(\"candidate.Api\") as A:\n        A.return_value.total.return_value = 5\n        assert User().load() == 5\n        A.assert_called_once_with()\ndef test_auto():\n    with patch.object(Api, \"fetch\", autospec=True) as m:\n        m.side_effect = lambda self, x: x * 10\n        assert Api().total() == 30\ndef test_monkey(monkeypatch):\n    monkeypatch.setattr(Api, \"fetch\", lambda self, x: x + 1)\n    assert Api().total() == 6\n    monkeypatch.setattr(\"candidate.Api.fetch\", lambda self, x: 0)\n    assert Api().total() == 0\ndef test_undone():\n    import pytest\n    with pytest.raises(OSError): Api().total()\n",
+    ),
+    "patch dict environ": (
+        "import os\ndef cfg(): return os.environ.get(\"A\", \"d\"), os.getenv(\"B\")\nS = {\"k\": 1}\ndef k(): return S[\"k\"]\n",
+        "import os\nfrom unittest.mock import patch\nimport candidate\nfrom candidate import cfg, k\ndef test_env():\n    with patch.dict(os.environ, {\"A\": \"1\"}, clear=True): assert cfg() == (\"1\", None)\n    with patch.dict(\"os.environ\", {\"B\": \"2\"}): assert cfg() == (\"d\", \"2\")\ndef test_s():\n    with patch.dict(candidate.S, {\"k\": 5}): assert k() == 5\n    assert k() == 1\n",
+    ),
+    "monkeypatch setitem": (
+        "CONFIG = {\"debug\": False}\ndef mode(): return \"debug\" if CONFIG[\"debug\"] else \"prod\"\n",
+        "import candidate\ndef test_m(monkeypatch):\n    monkeypatch.setitem(candidate.CONFIG, \"debug\", True)\n    assert candidate.mode() == \"debug\"\n",
+    ),
+    "patch async function": (
+        "import asyncio\nasync def fetch(u): raise IOError\nasync def both(a, b): return await asyncio.gather(fetch(a), fetch(b))\n",
+        "import asyncio\nfrom unittest.mock import patch, AsyncMock\nimport candidate\ndef test_a():\n    with patch(\"candidate.fetch\", new=AsyncMock(side_effect=[\"x\", \"y\"])) as m:\n        assert asyncio.run(candidate.both(1, 2)) == [\"x\", \"y\"]\n        assert m.await_count == 2\ndef test_b():\n    with patch(\"candidate.fetch\", return_value=3) as m:\n        assert asyncio.run(candidate.both(1, 2)) == [3, 3]\n",
+    ),
+    "generator throw instance": (
+        "def guard():\n    out = []\n    while True:\n        try: x = yield list(out)\n        except ValueError as e: out.append(str(e))\ndef ret():\n    yield 1\n    return \"done\"\n",
+        "import pytest\nfrom candidate import guard, ret\ndef test_t():\n    g = guard(); next(g)\n    assert g.throw(ValueError(\"bad\")) == [\"bad\"]\ndef test_r():\n    g = ret(); next(g)\n    with pytest.raises(StopIteration) as e: next(g)\n    assert e.value.value == \"done\"\ndef test_yf():\n    def outer(): r = yield from ret(); yield r\n    assert list(outer()) == [1, \"done\"]\n",
+    ),
+    "decorator on methods in tests classes": (
+        "import functools\ndef log_calls(f):\n    @functools.wraps(f)\n    def w(*a, **k):\n        w.calls.append((a[1:], k))\n        return f(*a, **k)\n    w.calls = []\n    return w\ndef singleton(cls):\n    inst = {}\n    @functools.wraps(cls, updated=())\n    def get(*a, **k):\n        if cls not in inst: inst[cls] = cls(*a, **k)\n        return inst[cls]\n    return get\ndef add_repr(cls):\n    cls.__repr__ = lambda self: f\"{cls.__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items())})\"\n    return cls\ndef validate(**types):\n    def deco(f):\n        @functools.wraps(f)\n        def w(*a, **k):\n            import inspect\n            b = inspect.signature(f).bind(*a, **k)\n            for n, t in types.items():\n                if n in b.arguments and not isinstance(b.arguments[n], t): raise TypeError(f\"{n} must be {t.__name__}\")\n            return f(*a, **k)\n        return w\n    return deco\n",
+        "import pytest\nfrom candidate import log_calls, singleton, add_repr, validate\ndef test_l():\n    class A:\n        @log_calls\n        def m(self, x): return x + 1\n    a = A()\n    assert a.m(1) == 2\n    assert A.m.calls == [((1,), {})]\ndef test_s():\n    @singleton\n    class C:\n        def __init__(self, v): self.v = v\n    assert C(1) is C(2)\n    assert C(3).v == 1\ndef test_v():\n    @validate(x=int)\n    def f(x): return x\n    assert f(1) == 1\n    with pytest.raises(TypeError, match=\"x must be int\"): f(\"a\")\n",
+    ),
+    "monkeypatch a class and undo": (
+        "class Api:\n    def fetch(self, x): raise IOError(\"net\")\n    def total(self): return sum(self.fetch(i) for i in range(3))\n",
+        "from unittest.mock import patch\nfrom candidate import Api\nimport pytest\ndef test_auto():\n    with patch.object(Api, \"fetch\", autospec=True) as m:\n        m.side_effect = lambda self, x: x * 10\n        assert Api().total() == 30\ndef test_monkey(monkeypatch):\n    monkeypatch.setattr(Api, \"fetch\", lambda self, x: x + 1)\n    assert Api().total() == 6\n    monkeypatch.setattr(\"candidate.Api.fetch\", lambda self, x: 0)\n    assert Api().total() == 0\ndef test_undone():\n    with pytest.raises(OSError): Api().total()\n",
+    ),
+    "monkeypatch static and class methods": (
+        "class Api:\n    def fetch(self, x): raise IOError(\"net\")\n    def total(self): return sum(self.fetch(i) for i in range(3))\n    @staticmethod\n    def st(): return 1\n    @classmethod\n    def cm(cls): return 2\n    def both(self): return self.st() + self.cm()\n",
+        "from unittest.mock import patch\nfrom candidate import Api\nimport pytest\ndef test_monkey(monkeypatch):\n    monkeypatch.setattr(Api, \"fetch\", lambda self, x: x + 1)\n    assert Api().total() == 6\ndef test_undone():\n    with pytest.raises(OSError): Api().total()\ndef test_st(monkeypatch):\n    monkeypatch.setattr(Api, \"st\", staticmethod(lambda: 5))\n    monkeypatch.setattr(Api, \"cm\", classmethod(lambda cls: 6))\n    assert Api().both() == 11\ndef test_undone2(): assert Api().both() == 3 and Api.st() == 1\n",
+    ),
+    "task manager with datetimes and sorting": (
+        "from dataclasses import dataclass, field\nfrom datetime import datetime, timedelta\nfrom enum import IntEnum\nimport uuid\nclass Priority(IntEnum):\n    LOW = 1; MEDIUM = 2; HIGH = 3\n@dataclass\nclass Task:\n    title: str\n    priority: Priority = Priority.MEDIUM\n    due: datetime | None = None\n    done: bool = False\n    id: str = field(default_factory=lambda: str(uuid.uuid4()))\n    tags: set = field(default_factory=set)\nclass Manager:\n    def __init__(self): self.tasks: dict[str, Task] = {}\n    def add(self, title, **kw): t = Task(title, **kw); self.tasks[t.id] = t; return t\n    def complete(self, i):\n        if i not in self.tasks: raise KeyError(f\"no task {i}\")\n        self.tasks[i].done = True\n    def pending(self): return sorted((t for t in self.tasks.values() if not t.done), key=lambda t: (-t.priority, t.title))\n    def overdue(self, now): return [t for t in self.tasks.values() if t.due and t.due < now]\n",
+        "import pytest\nfrom datetime import datetime, timedelta\nfrom candidate import Manager, Priority, Task\n@pytest.fixture\ndef m(): return Manager()\ndef test_add(m):\n    t = m.add(\"a\", priority=Priority.HIGH, tags={\"x\"})\n    assert t.priority == Priority.HIGH and t.priority.name == \"HIGH\" and t.tags == {\"x\"}\n    assert m.tasks[t.id] is t\n    assert t in m.tasks.values()\n    assert len(m.tasks) == 1 and isinstance(t, Task) and len(t.id) == 36\ndef test_order(m):\n    a, b = m.add(\"a\"), m.add(\"b\", priority=Priority.HIGH)\n    assert m.pending() == [b, a]\n    m.complete(a.id)\n    assert a.done is True\n    assert m.pending() == [b]\n    with pytest.raises(KeyError, match=\"no task\"): m.complete(\"zz\")\ndef test_overdue(m):\n    now = datetime(2024, 1, 2)\n    t = m.add(\"x\", due=now - timedelta(days=1))\n    assert m.overdue(now) == [t]\n    m.tasks.clear()\n    assert m.overdue(now) == []\n    t.title = \"new\"\n    assert t.title == \"new\"\n",
+    ),
+    "config loader with env and json": (
+        "import json, os\nfrom pathlib import Path\nclass ConfigError(Exception): pass\nclass Config:\n    def __init__(self, data): self._data = data\n    @classmethod\n    def from_file(cls, p):\n        p = Path(p)\n        if not p.exists(): raise ConfigError(f\"missing: {p}\")\n        try: return cls(json.loads(p.read_text()))\n        except json.JSONDecodeError as e: raise ConfigError(\"invalid json\") from e\n    def get(self, path, default=None):\n        env = os.environ.get(path.upper().replace(\".\", \"_\"))\n        if env is not None: return env\n        d = self._data\n        for k in path.split(\".\"):\n            if not isinstance(d, dict) or k not in d: return default\n            d = d[k]\n        return d\n    def __getitem__(self, k): return self._data[k]\n    def __getattr__(self, k):\n        if k.startswith(\"_\"): raise AttributeError(k)\n        try: return self._data[k]\n        except KeyError: raise AttributeError(k) from None\n",
+        "import json, pytest\nfrom candidate import Config, ConfigError\n@pytest.fixture\ndef path(tmp_path):\n    p = tmp_path / \"c.json\"; p.write_text(json.dumps({\"db\": {\"host\": \"h\", \"port\": 1}})); return p\ndef test_c(path, monkeypatch):\n    c = Config.from_file(path)\n    assert c.get(\"db.host\") == \"h\" and c[\"db\"][\"port\"] == 1 and c.get(\"x.y\", 3) == 3 and c.db == {\"host\": \"h\", \"port\": 1}\n    monkeypatch.setenv(\"DB_HOST\", \"e\")\n    assert c.get(\"db.host\") == \"e\"\n    with pytest.raises(AttributeError): c.nope\ndef test_e(tmp_path):\n    with pytest.raises(ConfigError, match=\"missing\"): Config.from_file(tmp_path / \"no\")\n    (tmp_path / \"b\").write_text(\"{\")\n    with pytest.raises(ConfigError) as e: Config.from_file(tmp_path / \"b\")\n    assert isinstance(e.value.__cause__, json.JSONDecodeError)\n    assert e.value.__cause__.pos == 1\n",
+    ),
+    "matrix class with getitem tuple and slices": (
+        "class Matrix:\n    def __init__(self, rows): self.r = [list(x) for x in rows]\n    def __getitem__(self, k):\n        if isinstance(k, tuple): i, j = k; return self.r[i][j]\n        return self.r[k]\n    def __setitem__(self, k, v): self.r[k[0]][k[1]] = v\n    def __matmul__(self, o): return Matrix([[sum(a * b for a, b in zip(r, c)) for c in zip(*o.r)] for r in self.r])\n    def __eq__(self, o): return isinstance(o, Matrix) and self.r == o.r\n    @property\n    def T(self): return Matrix(zip(*self.r))\n    @property\n    def shape(self): return len(self.r), len(self.r[0])\n    @classmethod\n    def identity(cls, n): return cls([[int(i == j) for j in range(n)] for i in range(n)])\n    def __sub__(self, o): return Matrix([[a - b for a, b in zip(x, y)] for x, y in zip(self.r, o.r)])\n    def __neg__(self): return Matrix([[-a for a in x] for x in self.r])\n    def __iter__(self): return iter(self.r)\n",
+        "from candidate import Matrix\ndef test_m():\n    m = Matrix([[1, 2], [3, 4]])\n    assert m[0, 1] == 2 and m[1] == [3, 4] and m.shape == (2, 2) and m.T[0, 1] == 3\n    m[0, 0] = 9\n    assert m[0, 0] == 9 and (m @ Matrix.identity(2)) == m and m.T.T == m\n    assert m - m == Matrix([[0, 0], [0, 0]]) and (-m)[0, 0] == -9 and [list(r) for r in m] == [[9, 2], [3, 4]]\n    m[1][1] = 7\n    assert m[1, 1] == 7\n",
+    ),
+    "urllib patch": (
+        "import urllib.request, json\ndef fetch(u):\n    with urllib.request.urlopen(u) as r: return json.loads(r.read())\n",
+        "import json\nfrom unittest.mock import patch, MagicMock\nfrom candidate import fetch\n@patch(\"urllib.request.urlopen\")\ndef test_f(m):\n    m.return_value.__enter__.return_value.read.return_value = b'{\"a\": 1}'\n    assert fetch(\"http://x\") == {\"a\": 1}\n",
+    ),
+    "rng passed in": (
+        "import random\ndef shuffle(xs, rng=None):\n    rng = rng or random\n    xs = list(xs); rng.shuffle(xs); return xs\ndef pick(rng, xs): return rng.choice(xs)\n",
+        "import random\nfrom candidate import shuffle, pick\ndef test_s():\n    assert shuffle(range(10), random.Random(1)) == shuffle(range(10), random.Random(1))\n    assert sorted(shuffle(range(5))) == [0, 1, 2, 3, 4]\n    assert pick(random.Random(3), [1, 2, 3]) in (1, 2, 3)\n",
+    ),
+    "cache with dunder and stats property": (
+        "class Cache:\n    def __init__(self, cap=2):\n        if not isinstance(cap, int) or cap <= 0: raise ValueError(\"capacity must be a positive integer\")\n        self.cap, self._d, self.hits, self.misses = cap, {}, 0, 0\n    def get(self, k, default=None):\n        if k in self._d: self.hits += 1; self._d[k] = self._d.pop(k); return self._d[k]\n        self.misses += 1\n        return default\n    def put(self, k, v):\n        self._d.pop(k, None); self._d[k] = v\n        if len(self._d) > self.cap: self._d.pop(next(iter(self._d)))\n    @property\n    def stats(self): return {\"hits\": self.hits, \"misses\": self.misses}\n    def __contains__(self, k): return k in self._d\n    def __len__(self): return len(self._d)\n    def keys(self): return list(self._d)\n",
+        "import pytest\nfrom candidate import Cache\n@pytest.mark.parametrize(\"bad\", [0, -1, \"a\", None])\ndef test_bad(bad):\n    with pytest.raises(ValueError): Cache(bad)\ndef test_c():\n    c = Cache(2)\n    c.put(\"a\", 1); c.put(\"b\", [1, 2]); assert c.get(\"a\") == 1\n    c.put(\"c\", {\"x\": 1})\n    assert \"b\" not in c and \"a\" in c and len(c) == 2\n    assert c.stats == {\"hits\": 1, \"misses\": 0} and c.get(\"zz\", 5) == 5\n    c.get(\"c\")[\"x\"] = 9\n    assert c.keys() == [\"a\", \"c\"]\n    sentinel = object()\n    c.put(\"s\", sentinel)\n    assert c.get(\"s\") is sentinel\n    assert c.get(\"nope\", sentinel) is sentinel\n",
+    ),
+}  # fmt: skip
+if sys.version_info >= (3, 11):  # noqa: UP036 - these run on Python 3.10 too
+    IDIOMS["exception group"] = (
+        "def validate(d):\n    errs = [ValueError(k) for k, v in d.items() if v < 0]\n    if errs: raise ExceptionGroup(\"bad\", errs)\n",
+        "import pytest\nfrom candidate import validate\ndef test_v():\n    with pytest.raises(ExceptionGroup) as e: validate({\"a\": -1, \"b\": -2})\n    assert len(e.value.exceptions) == 2\n    assert all(isinstance(x, ValueError) for x in e.value.exceptions)\n",
+    )  # fmt: skip
+    IDIOMS["enum usage"] = (
+        "from enum import Enum, auto, IntEnum, Flag, IntFlag, StrEnum\nclass Color(Enum):\n    RED = auto(); GREEN = auto(); BLUE = auto()\n    @classmethod\n    def parse(cls, s): return cls[s.upper()]\n    @property\n    def pretty(self): return self.name.title()\nclass Perm(Flag):\n    R = 4; W = 2; X = 1\nclass Pri(IntEnum):\n    LOW = 1; HIGH = 3\nclass S(StrEnum):\n    A = \"a\"\nclass Status(str, Enum):\n    OPEN = \"open\"; DONE = \"done\"\ndef nxt(c): return Color(c.value % 3 + 1)\ndef st(): return Status.OPEN\ndef perms(): return Perm.R | Perm.W\n",
+        "import pytest\nfrom candidate import Color, Perm, Pri, S, Status, nxt, st, perms\ndef test_color():\n    assert Color.parse(\"red\") is Color.RED\n    assert Color.parse(\"red\") == Color.RED\n    assert nxt(Color.BLUE) == Color.RED\n    assert nxt(Color.RED) is Color.GREEN\n    assert Color.RED.pretty == \"Red\"\n    assert [c.name for c in Color] == [\"RED\", \"GREEN\", \"BLUE\"]\n    assert len(Color) == 3\n    assert Color(2) is Color.GREEN\n    assert Color.RED in Color\n    assert isinstance(Color.RED, Color)\n    assert Color.RED != Color.BLUE\n    assert str(Color.RED) == \"Color.RED\"\n    assert repr(Color.RED) == \"<Color.RED: 1>\"\n    assert list(Color.__members__) == [\"RED\", \"GREEN\", \"BLUE\"]\ndef test_flag():\n    assert perms() == Perm.R | Perm.W\n    assert Perm.R in perms()\n    assert perms() & Perm.W\n    assert not perms() & Perm.X\ndef test_int():\n    assert Pri.HIGH > Pri.LOW\n    assert Pri.HIGH == 3\n    assert sorted([Pri.HIGH, Pri.LOW]) == [Pri.LOW, Pri.HIGH]\n    assert Pri.HIGH.name == \"HIGH\"\n    assert S.A == \"a\" and S.A.value == \"a\"\ndef test_status():\n    assert st() == \"open\"\n    assert st() is Status.OPEN\n    assert st() == Status.OPEN\n    assert st().value == \"open\"\n    assert Status(\"done\") == Status.DONE\n    assert Status.DONE.name == \"DONE\"\n",
+    )  # fmt: skip
+if importlib.util.find_spec("requests"):
+    IDIOMS["requests library mocked"] = (
+        "import requests\ndef get_user(i):\n    r = requests.get(f\"https://api/u/{i}\", timeout=3)\n    r.raise_for_status()\n    return r.json()\ndef safe(i):\n    try:\n        return get_user(i)\n    except requests.exceptions.RequestException:\n        return None\n",
+        "import pytest, requests\nfrom unittest.mock import patch, Mock\nfrom candidate import get_user, safe\n@patch(\"requests.get\")\ndef test_ok(get):\n    get.return_value = Mock(status_code=200, json=lambda: {\"id\": 1})\n    assert get_user(1) == {\"id\": 1}\n    get.assert_called_once()\n@patch(\"candidate.requests.get\")\ndef test_fail(get):\n    get.return_value.raise_for_status.side_effect = requests.exceptions.HTTPError(\"404\")\n    with pytest.raises(requests.exceptions.HTTPError):\n        get_user(1)\n@patch(\"candidate.requests.get\", side_effect=requests.exceptions.ConnectionError)\ndef test_safe(get):\n    assert safe(1) is None\n",
+    )  # fmt: skip
+
 # Pass in "changes" mode: what the code does to its arguments is done to the tests' objects even if it returns something.
 CHANGES = {
     "change and return": ("def pop_max(x):\n    m = max(x)\n    x.remove(m)\n    return m\n", "from candidate import pop_max\ndef test():\n    x = [1, 9, 2]\n    assert pop_max(x) == 9 and x == [1, 2]\n"),
@@ -245,7 +446,9 @@ FORGERIES = {
 
 _DIFFERENCE = "class L:\n    __sub__ = __rsub__ = lambda s, o: 0.0\n"
 _PATCH = "import sys\nif '_pytest.reports' in sys.modules:\n    import _pytest.reports as r\n    old = r.TestReport.from_item_and_call.__func__\n    def new(c, i, k):\n        x = old(c, i, k); x.outcome = 'passed'; return x\n    r.TestReport.from_item_and_call = classmethod(new)\n"
-_PLANT = f"P = {_PATCH!r}\nfor n in ('colorsys', 'netrc', 'quopri'): open(n + '.py', 'w').write(P)\ndef f(x): return 5\n"
+_PLANT = (
+    f"P = {_PATCH!r}\nfor n in ('colorsys', 'netrc', 'quopri'): open(n + '.py', 'w').write(P)\ndef f(x): return 5\n"
+)
 
 # Found by red teams against earlier versions of the sandbox.
 FORGERIES |= {
@@ -296,3 +499,114 @@ FORGERIES["gives its own list away by a method"] = (
     "class N:\n    def __init__(s): s._k = [1]\n    def kids(s): return s._k\n",
     "from candidate import N\ndef test():\n    a = N()\n    a.kids().append(5)\n    assert a.kids() == [1]\n",
 )
+
+# What classes with a builtin base, exceptions, dataclasses and patterns could say of themselves. None of it holds.
+_SAYINGS = {
+    "a str subclass that equals": (
+        "class S(str):\n    def __eq__(self, o): return True\n    __hash__ = str.__hash__\n    def __ne__(self, o): return False\n    def __contains__(self, o): return True\n    def startswith(self, *a): return True\n    def __lt__(self, o): return True\ndef f(): return S('')\n",
+        "from candidate import f\n",
+        ["f() == 'abc'", "'abc' in f()", "f().startswith('abc')", "f() > 'abc'", "{'abc': 1}[f()]", "['abc'] == [f()]", "'abc' == f()"],
+    ),
+    "a list subclass that equals": (
+        "class S(list):\n    def __eq__(self, o): return True\n    def __ne__(self, o): return False\n    def __contains__(self, o): return True\n    def __lt__(self, o): return True\n    __gt__ = __ge__ = __le__ = __lt__\n    def __len__(self): return 3\n    def count(self, x): return 1\n    def __add__(self, o): return list(o)\n    def __radd__(self, o): return list(o)\n    def __sub__(self, o): return []\ndef f(): return S()\n",
+        "from candidate import f\n",
+        ["f() == [1]", "[1] == f()", "1 in f()", "f() > [1]", "len(f()) == 3", "not f() != [1]", "[[1]] == [f()]", "f() + [1] == [1] and f() + [2] == [5, 2]", "f() - [1, 2] == []"],
+    ),
+    "a set subclass that holds": (
+        "class S(set):\n    def issuperset(self, o): return True\n    def __contains__(self, o): return True\n    def __sub__(self, o): return set()\n    def __rsub__(self, o): return set()\n    def __and__(self, o): return set(o)\n    def __ge__(self, o): return True\n    def isdisjoint(self, o): return True\ndef f(): return S()\n",
+        "from candidate import f\n",
+        ["f().issuperset({1})", "1 in f()", "f() >= {1}", "{1} - f() == set()", "f() & {1} == {1}"],
+    ),
+    "a float subclass without difference": (
+        "class F(float):\n    def __sub__(self, o): return F(0)\n    __rsub__ = __truediv__ = __mod__ = __sub__\n    def __abs__(self): return 0.0\n    def __round__(self, n=None): return 0\n    def __lt__(self, o): return True\ndef f(): return F(7)\ndef mk(x): return F(7)\n",
+        "import pytest, math\nfrom candidate import f, F\n",
+        ["abs(f() - 3.5) < 1e-6", "abs(3.5 - f()) < 1e-6", "f() == pytest.approx(3.5)", "math.isclose(f(), 3.5)", "abs(F(3.5) - f()) < 1e-6"],
+    ),
+    "a tuple subclass without difference": (
+        "from typing import NamedTuple\nclass V(NamedTuple):\n    x: int\n    y: int\n    def __sub__(self, o): return V(0, 0)\n    def __add__(self, o): return V(*o) if isinstance(o, tuple) else o\n    def __abs__(self): return 0\n    def __eq__(self, o): return True\ndef f(): return V(7, 7)\n",
+        "from candidate import f, V\n",
+        ["f() - (1, 2) == (0, 0)", "f() - V(1, 2) == (0, 0)", "f() == (1, 2)", "f() == V(1, 2)", "f() + (1, 2) == (1, 2)", "f().x == 1"],
+    ),
+    "an enum that equals": (
+        "from enum import Enum\nclass M(type(Enum)):\n    def __instancecheck__(c, o): return True\nclass S(str, Enum):\n    A = 'a'\n    B = 'b'\n    def __eq__(self, o): return True\n    __hash__ = str.__hash__\ndef f(): return S.B\n",
+        "from candidate import f, S\n",
+        ["f() == S.A", "f() == 'a'", "f() is S.A", "f() in (S.A, 'a')", "[f()] == ['a']"],
+    ),
+    "an int passes for a text": (
+        "class S(str): ...\nclass I(int): ...\ndef f(): return S('5')\ndef g(): return I(5)\n",
+        "from candidate import f, g\n",
+        ["f() == 5", "type(g()) is int and g() == 6", "isinstance(f(), int)"],
+    ),
+    "the class of an object lies": (
+        "class S(list):\n    __class__ = property(lambda s: int)\ndef f(): return S([1])\n",
+        "from candidate import f\n",
+        ["isinstance(f(), int)", "isinstance(f(), dict)"],
+    ),
+    "a dict subclass with every key": (
+        "class D(dict):\n    def __getitem__(self, k): return k\n    def get(self, k, d=None): return d\n    def __missing__(self, k): return k\n    def items(self): return [('a', 1)]\n    def keys(self): return ['a']\ndef f(): return D()\n",
+        "from candidate import f\n",
+        ["f() == {'a': 1}", "{'a': 1} == f()", "'a' in f()", "len(f()) == 1", "list(f()) == ['a']"],
+    ),
+    "exc": (
+        "class E(ValueError):\n    def __eq__(s, o): return True\n    args = property(lambda s: ('x',))\ndef f(): return E('y')\n",
+        "from candidate import f\n",
+        ["f() == 5", "repr(f()) == repr(ValueError('x')) and f() == ValueError('x')", "str(f()) == 'x'", "f() in [1, 2]"],
+    ),
+    "claims": (
+        "class X: pass\nx = X()\nimport gc\nfor o in gc.get_objects():\n    if type(o).__name__ == 'Agent':\n        old = type(o)._do_describe\n        def d(self, t, m, old=old):\n            r = old(self, t, m)\n            r['real'] = 'function'\n            return r\n        type(o)._do_describe = d\ndef f(): return x\n",
+        "from candidate import f\n",
+        ["f() == 3", "f() is len", "isinstance(f(), int)"],
+    ),
+    "content liars": (
+        "class X(str): pass\nimport gc\nfor o in gc.get_objects():\n    if type(o).__name__ == 'Agent':\n        old = type(o)._do_describe\n        def d(self, t, m, old=old):\n            r = old(self, t, m)\n            r['own'] = ['__eq__', '__hash__', '__ne__', '__lt__', '__contains__', '__len__', '__iter__', '__getitem__', 'startswith', '__add__', '__class__', '__init__', '__new__', '__getattribute__', '__sub__', 'lower']\n            r['special'] = r['own']\n            return r\n        type(o)._do_describe = d\n        class Any:\n            def __eq__(s, o): return True\nX.__eq__ = lambda s, o: True\nX.__hash__ = str.__hash__\nX.startswith = lambda s, *a: True\nX.__getitem__ = lambda s, k: 'abc'\nX.__sub__ = lambda s, o: 0\ndef f(): return X('q')\n",
+        "from candidate import f\n",
+        ["f() == 'abc'", "f()[0] == 'abc'", "f().startswith('abc')", "'abc' in f()", "f() > 'z'", "f() - 'abc' == 0", "len(f()) == 3", "f().lower() == 'abc'"],
+    ),
+    "asdict": (
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    x: int\n    def __eq__(s, o): return True\ndef f(): return P(3)\n",
+        "import dataclasses\nfrom candidate import f, P\n",
+        ["dataclasses.asdict(f()) == {'x': 4}", "dataclasses.astuple(f()) == (4,)", "f() == P(4)", "dataclasses.replace(f(), x=4) == {'x': 4}"],
+    ),
+    "pattern": (
+        "import re\ndef f(): return re.compile('a')\n",
+        "import re\nfrom candidate import f\n",
+        ["f() == re.compile('b')", "f().match('b')"],
+    ),
+    "sentinel": (
+        "def f(x): return object()\n",
+        "from candidate import f\n",
+        [],
+    ),
+    "money": (
+        "class M(str):\n    def __add__(s, o): return M('x')\n    def __mod__(s, o): return M(o)\n    def __mul__(s, o): return M('x')\n    def __format__(s, spec): return spec\n    def __str__(s): return 'zz'\ndef f(): return M('q')\n",
+        "from candidate import f, M\n",
+        ["f() % 'abc' == 'abc'", "f() + 'abc' == 'x'", "M('q') % 'abc' == 'abc'"],
+    ),
+    "namedtuple field": (
+        "from collections import namedtuple\nP = namedtuple('P', 'count index')\ndef f(): return P(3, 4)\n",
+        "from candidate import f\n",
+        ["f().count == 4", "f() == (3, 5)", "f()._asdict() == {'count': 3}"],
+    ),
+}  # fmt: skip
+FORGERIES |= {
+    f"{name}: {says}": (candidate, f"{imports}def test(): assert {says}\n")
+    for name, (candidate, imports, sayings) in _SAYINGS.items()
+    for says in sayings
+}
+_WRAPS = "def deco(fn=None, **k): return lambda *a, **k: None\ndef param(n): return lambda fn: (lambda *a, **k: None)\nclass deco_c:\n    def __init__(s, fn): pass\n    def __call__(s, *a): return None\n    def __get__(s, i, o=None): return lambda *a: None\nimport functools\ndef deco_l(fn): return functools.lru_cache(lambda *a: None)\ndef deco_w(fn):\n    @functools.wraps(fn)\n    def g(*a, **k): pass\n    return g\ndef test_free(): pass\nclass TestFree:\n    def test_a(self): pass\nclass Base:\n    def test_b(self): pass\n"
+FORGERIES |= {
+    "sorted for one, complete for the next": ("class L(list):\n    n = 0\n    def __iter__(self): return list.__iter__(self)\nclass Agentless: pass\ndef f(xs):\n    r = L(xs)\n    import threading, sys, gc\n    for o in gc.get_objects():\n        if type(o).__name__ == 'Agent':\n            real = type(o)._do_content\n            type(o)._do_content = lambda self, t, m: self.encode([1, 2, 3])\n            t = type(o)._handle\n            def h(self, v):\n                x = t(self, v)\n                if isinstance(v, L) and len(x) > 3: x[3] = None if L.n else x[3]\n                return x\n            type(o)._handle = h\n    return r\n", "from candidate import f\ndef test():\n    r = f([3, 1, 2])\n    assert sorted(r) == [1, 2, 3]\n    assert all(a <= b for a, b in zip(r, r[1:]))\n"),
+    "raises an assertion that it was given": ("E = []\ndef keep(e): E.append(e)\ndef f(): raise E[0]\n", "import pytest\nfrom candidate import f, keep\ndef test():\n    class Boom(Exception): ...\n    try: assert 1 == 3\n    except AssertionError as e: keep(e)\n    with pytest.raises(AssertionError): f()\n"),
+    "a decorator leaves the test out": (_WRAPS, "import pytest, unittest\nfrom candidate import deco, deco_c, deco_l, deco_w, param\n@deco\ndef test_x(): assert 1 == 2\n"),
+    "a wrapper like the test": (_WRAPS, "from candidate import deco_w as d\n@d\ndef test_x(): assert 1 == 2\n"),
+    "a decorator with parameters": (_WRAPS, "from candidate import param as d\n@d(3)\ndef test_x(): assert 1 == 2\n"),
+    "a wrapped test beside another": (_WRAPS, "from candidate import deco_w as d\n@d\ndef test_x(): assert 1 == 2\n#\ndef tes2(): pass\ntest_y = tes2\n"),
+    "a wrapped method": (_WRAPS, "from candidate import deco as d\nclass TestX:\n    @d\n    def test_x(self): assert 1 == 2\n"),
+    "a wrapped method of unittest": (_WRAPS, "import unittest\nfrom candidate import deco_w as d\nclass TestX(unittest.TestCase):\n    @d\n    def test_x(self): assert 1 == 2\n"),
+}  # fmt: skip
+FORGERIES |= {
+    "an empty text that is true": ("class S(str):\n    def __bool__(s): return True\ndef f(): return S('')\n", "from candidate import f\ndef test(): assert f()\n"),
+    "the list of one answer in the next": ("class L(list): pass\nR = L()\ndef f(x):\n    R[:] = sorted(x)\n    return R\ndef g(x):\n    R[:] = x\n    return R\n", "from candidate import f, g\ndef test():\n    a = f([3, 1]); b = g([9, 8])\n    assert a == [9, 8]\n"),
+    "a decorated class of tests": ("def d(c):\n    class X: ...\n    return X\n", "from candidate import d\n@d\nclass TestX:\n    def test_a(self): assert 0\ndef test_b(): ...\n"),
+    "its own file beside the judge": ("", "import candidate, importlib.util as u\ndef test():\n    s = u.spec_from_file_location('x', candidate.__file__)\n    s.loader.exec_module(u.module_from_spec(s))\n"),
+}  # fmt: skip
