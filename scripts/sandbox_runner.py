@@ -539,7 +539,9 @@ class TestZygote:
             body = proxy.receive(self.bodies)
             entry = self.prepared(body["tests"])
             if entry.get("collection_s", 0) > header["limits"]["wall_s"] / 2:
-                entry = {"problem": f"the tests take {entry['collection_s']:.1f} s to be collected, without any candidate"}
+                entry = {
+                    "problem": f"the tests take {entry['collection_s']:.1f} s to be collected, without any candidate"
+                }
             pid = 0
             if "problem" not in entry:
                 pid = os.fork()
