@@ -931,9 +931,9 @@ class Agent:
         import subprocess
 
         self._write(message["source"])
-        with contextlib.suppress(OSError):  # for shells; the judge does not read it
-            with open(os.path.join(message["folder"], "candidate.py"), "w", encoding="utf-8", newline="") as file:
-                file.write(message["source"])
+        beside = os.path.join(message["folder"], "candidate.py")  # for shells; the judge does not read it
+        with contextlib.suppress(OSError), open(beside, "w", encoding="utf-8", newline="") as file:
+            file.write(message["source"])
         # `candidate.py` and `-m candidate` mean the file just written, whatever the folder.
         words = [
             self.module.__file__ if os.path.basename(word) == "candidate.py" else word for word in message["words"]
@@ -1055,7 +1055,8 @@ _REFUSED_FUNCTIONS = {
     for name in "breakpoint compile delattr dir eval exec getattr globals locals open setattr vars __import__".split()
 } | {str.format, str.format_map}
 _FUNCTIONS = (
-    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType,
+    types.WrapperDescriptorType,
     types.MethodWrapperType, functools.partial,
 )  # fmt: skip
 _FILE = set(
@@ -1120,8 +1121,8 @@ class Link:
         self.kept: list = []  # exceptions that tests raised inside a call of the candidate
         self.failed_inside: list = []  # assertions of tests that failed there
         self.handed: set = set()  # exception classes that tests gave to the candidate
-        # Containers that tests got from attributes and methods: what they do to them (`node.children.append(x)`) is done
-        # to the candidate's as well, whose copy it may be or not.
+        # Containers that tests got from attributes and methods: what they do to them (`node.children.append(x)`) is
+        # done to the candidate's as well, whose copy it may be or not.
         self.watched: collections.deque = collections.deque(maxlen=20)
         self.watched_globals: collections.deque = collections.deque(maxlen=20)  # those of the module, often for long
         self.unapplied = False  # a call changed an argument, and the tests have not seen it
@@ -1687,7 +1688,7 @@ def _error_text(self):
 
 
 def _error_made(self, *args, **kwargs):
-    """A test makes an exception of the candidate's class itself: so does the candidate, and it is asked for the parts."""
+    """A test makes an exception of the candidate's class: so does the candidate, and it is asked for the parts."""
     cls = next(one for one in type(self).__mro__ if "_grpo_home" in one.__dict__)
     link = cls._grpo_home
     a, k = [link.encode(one) for one in args], {key: link.encode(one) for key, one in kwargs.items()}

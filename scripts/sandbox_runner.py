@@ -4,7 +4,7 @@
      |- test zygote      has pytest imported and its session prepared; reads the tests, never candidate code
      |   `- judge        one per job: runs the tests against stand-ins (sandbox_proxy.py), writes the verdict
      `- candidate zygote never sees a test or a verdict, so no process forked from it has the answers in its memory
-         `- candidate    one per job: own user, pid, mount and ipc namespaces where the kernel allows it, limits, seccomp
+         `- candidate    one per job: own user, pid, mount and ipc namespaces where the kernel allows, limits, seccomp
 
 Needs Python 3.10 and pytest 7 inside the sandbox, and nothing mounted: the source of this file comes over
 standard input, as the jobs do.
@@ -88,9 +88,9 @@ _DENIED = {
     "x86_64": {
         "arch": 0xC000003E,
         "always": {
-            "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "unshare": 272, "setns": 308, "mount": 165,
-            "umount2": 166, "pivot_root": 155, "chroot": 161, "bpf": 321, "add_key": 248, "request_key": 249,
-            "keyctl": 250, "perf_event_open": 298, "userfaultfd": 323, "io_uring_setup": 425, "init_module": 175,
+            "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "unshare": 272, "setns": 308,
+            "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "bpf": 321, "add_key": 248,
+            "request_key": 249, "keyctl": 250, "perf_event_open": 298, "userfaultfd": 323, "io_uring_setup": 425, "init_module": 175,
             "finit_module": 313, "kexec_load": 246, "reboot": 169, "swapon": 167, "open_by_handle_at": 304,
             "name_to_handle_at": 303, "pidfd_getfd": 438, "fsopen": 430, "open_tree": 428, "move_mount": 429,
             "memfd_create": 319, "shmget": 29,  # memory that counts for no process
@@ -132,7 +132,7 @@ def deny_system_calls(shares_ipc: bool) -> bool:
     program += [(at_least, 0, 1, 0x40000000), (answer, 0, 0, kill)]  # the x32 calls, which have other numbers
     for number in denied:
         program += [(equal, 0, 1, number), (answer, 0, 0, refuse)]
-    # No new namespaces by clone(); clone3() has its flags in memory, where no filter sees them: libc then takes clone().
+    # No new namespaces by clone(); the flags of clone3() lie in memory, where no filter sees them: libc takes clone().
     program += [(equal, 0, 1, table["clone3"]), (answer, 0, 0, absent), (equal, 0, 3, table["clone"]), (load, 0, 0, 16)]
     program += [(any_bit, 0, 1, 0x7E020000), (answer, 0, 0, refuse), (answer, 0, 0, allow)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in program))
@@ -362,8 +362,8 @@ def compile_tests(source: str, config) -> types.CodeType:
 
 
 def star_names(tree: ast.AST) -> tuple[set[str], set[str]]:
-    """What `from candidate import *` may bring in: names that the tests use and bind nowhere. The second set are modules
-    of the standard library that they use as such; those come from here, not from the candidate."""
+    """What `from candidate import *` may bring in: names that the tests use and bind nowhere. The second set are
+    modules of the standard library that they use as such; those come from here, not from the candidate."""
     nodes = list(ast.walk(tree))
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
@@ -484,6 +484,14 @@ class CandidateZygote:
     def __init__(self, control: socket.socket, isolated: bool):
         self.control, self.isolated = control, isolated
 
+    def be_candidate(self, limits: dict, link: int, writing: int) -> None:
+        try:
+            be_candidate(link, limits, self.isolated, lambda pid: os.write(writing, struct.pack(">I", pid)))
+        except BaseException as error:
+            os.write(writing, struct.pack(">I", FAILED) + f"{type(error).__name__}: {error}".encode()[:300])
+        finally:
+            os._exit(96)
+
     def run(self) -> None:
         gc.collect()
         gc.freeze()
@@ -496,14 +504,7 @@ class CandidateZygote:
                 import _pytest.assertion.rewrite  # noqa: F401
                 import pytest  # noqa: F401
             if os.fork() == 0:
-                try:
-                    be_candidate(
-                        link, header["limits"], self.isolated, lambda pid: os.write(writing, struct.pack(">I", pid))
-                    )
-                except BaseException as error:
-                    os.write(writing, struct.pack(">I", FAILED) + f"{type(error).__name__}: {error}".encode()[:300])
-                finally:
-                    os._exit(96)
+                self.be_candidate(header["limits"], link, writing)
             os.close(link)
             os.close(writing)
 

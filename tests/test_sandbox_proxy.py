@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary(max_size=20),
     st.complex_numbers(allow_nan=False), st.decimals(allow_nan=False), st.fractions(), st.dates(), st.timedeltas(),
-    st.datetimes(timezones=st.none() | st.just(datetime.timezone.utc)), st.uuids(),
+    st.datetimes(timezones=st.none() | st.just(datetime.UTC)), st.uuids(),
     st.builds(range, st.integers(-9, 9), st.integers(-9, 9), st.integers(1, 3)),
 )  # fmt: skip
 HASHABLE = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))

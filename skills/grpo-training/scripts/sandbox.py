@@ -155,35 +155,12 @@ def bubblewrap(python: str | None = None, disk_mb: int = 64) -> Sandbox:
             words += ["--perms", "0755", "--dir", "/packages", "--ro-bind", path, inside[-1]]
     words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--die-with-parent", "--new-session"]
     words += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-    words += [
-        "--hostname",
-        "sandbox",
-        "--clearenv",
-        "--setenv",
-        "PATH",
-        "/usr/local/bin:/usr/bin:/bin",
-        "--cap-drop",
-        "ALL",
-    ]
+    words += "--hostname sandbox --clearenv --setenv PATH /usr/local/bin:/usr/bin:/bin --cap-drop ALL".split()
     if os.geteuid() == 0:
-        words += [
-            "--cap-add",
-            "CAP_SETUID",
-            "--cap-add",
-            "CAP_SETGID",
-            "--",
-            "setpriv",
-            "--reuid={uid}",
-            "--regid={uid}",
-        ]
-        words += [
-            "--clear-groups",
-            "--inh-caps=-all",
-            "--ambient-caps=-all",
-            "--bounding-set=-all",
-            "--no-new-privs",
-            "--",
-        ]
+        words += (
+            "--cap-add CAP_SETUID --cap-add CAP_SETGID -- setpriv --reuid={uid} --regid={uid} --clear-groups".split()
+        )
+        words += "--inh-caps=-all --ambient-caps=-all --bounding-set=-all --no-new-privs --".split()
     else:
         words += ["--unshare-user", "--"]
     lacks = (
@@ -414,6 +391,7 @@ class _Worker:
 
     def __init__(self, sandbox: Sandbox, slot: int):
         self.sandbox, self.process, self.jobs = sandbox, None, 0
+        self.spent = False  # something is left in it that it could not remove
         # A user of its own for each sandbox of each trainer on this machine.
         number = (16 * os.getpid() + slot) % 4000
         self.workdir = tempfile.mkdtemp(prefix="grpo-sandbox-")
@@ -711,32 +689,50 @@ class _Pool:
 
     def _worker(self, slot: int, fresh: bool = False) -> _Worker:
         worker = self.workers.get(slot)
-        if worker is not None and (fresh or worker.jobs >= JOBS_PER_SANDBOX or worker.process.poll() is not None):
+        is_old = worker is not None and (worker.spent or worker.jobs >= JOBS_PER_SANDBOX)
+        if worker is not None and (fresh or is_old or worker.process.poll() is not None):
             self.workers.pop(slot).stop()
             worker = None
         if worker is None:
-            worker = self.workers[slot] = _Worker(self.sandbox, slot)
+            try:
+                worker = _Worker(self.sandbox, slot)
+            except SandboxError as error:  # a daemon may be restarting
+                logger.info("%s; tried once more", error)
+                time.sleep(0.5)
+                worker = _Worker(self.sandbox, slot)
+            self.workers[slot] = worker
         return worker
 
     def _work(self, batch: _Batch, slot: int) -> None:
-        done = []
+        done: list = []  # (index, task, verdict) since the sandbox has last proven itself
         while (item := batch.take()) is not None:
-            done.append((*item, self._judge(item[1], slot)))
-            # Where candidates have no namespaces of their own, one that was killed may have left something.
-            if not self.workers[slot].isolated and done[-1][2].reason not in ("passed", "wrong"):
+            before = self.workers.get(slot)
+            verdict = self._judge(item[1], slot)
+            worker = self.workers[slot]
+            if done and worker is not before:  # it cannot prove itself any more
+                done = self._again(done, slot, batch)
+            done.append((*item, verdict))
+            # What a candidate has left may spoil what follows, above all where candidates share their namespaces.
+            if worker.spent or (not worker.isolated and verdict.reason not in ("passed", "wrong")):
                 done = self._proven(done, slot, batch)
         self._proven(done, slot, batch)
 
     def _proven(self, done: list, slot: int, batch: _Batch) -> list:
+        """Commit the verdicts if the sandbox still judges right, else judge again."""
         if done:
             try:
-                self._worker(slot).prove()
+                self.workers[slot].prove()
             except SandboxError as error:
                 logger.warning("%s; its last %d verdicts are judged again in a fresh one", error, len(done))
                 self._worker(slot, fresh=True)
-                done = [(at, task, self._judge(task, slot)) for at, task, _ in done]
-                self._worker(slot).prove()
+                return self._again(done, slot, batch)
             batch.commit([(at, verdict) for at, _, verdict in done])
+        return []
+
+    def _again(self, done: list, slot: int, batch: _Batch) -> list:
+        done = [(at, self._judge(task, slot)) for at, task, _ in done]
+        self._worker(slot).prove()
+        batch.commit(done)
         return []
 
     def _judge(self, task: Task, slot: int) -> Verdict:
@@ -750,8 +746,7 @@ class _Pool:
                 trouble = f"{error}{worker._last_words()}" if worker.process.poll() is not None else str(error)
                 logger.info("the sandbox (%s) was lost: %s", self.sandbox, trouble)
                 continue
-            if answer.get("spent"):
-                self._worker(slot, fresh=True)
+            worker.spent = bool(answer.get("spent"))
             verdict = _verdict(answer, task)
             if verdict is not None and verdict.unapplied and task.mode == "split":
                 # Judged once more with the tests seeing all that the code did; both must pass.

@@ -297,8 +297,8 @@ def _doctor(sandbox: Sandbox) -> tuple[list[_Check], dict]:
         good = not found["signalled"] and found["made"] <= 256 and not found["rights"]
         return (
             good,
-            f"sees {found['seen']} processes, signals the host's: {found['signalled']}, starts {found['made']} at most, "
-            f"privileged calls allowed: {', '.join(found['rights']) or 'none'}",
+            f"sees {found['seen']} processes, signals the host's: {found['signalled']}, starts "
+            f"{found['made']} at most, privileged calls allowed: {', '.join(found['rights']) or 'none'}",
         )
 
     def memory():

@@ -14,8 +14,10 @@ from __future__ import annotations
 import base64
 import builtins
 import collections
+import collections.abc
 import contextlib
 import copy
+import dataclasses
 import datetime
 import decimal
 import dis
@@ -28,8 +30,10 @@ import io
 import json
 import keyword
 import logging
+import operator
 import os
 import pathlib
+import re
 import struct
 import sys
 import threading
@@ -42,6 +46,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it shows
 FRAME_BYTES = 8 << 20  # one answer of the candidate; a larger one ends its job
 PRINTED_BYTES = 4 << 20  # kept of what a candidate prints, all calls together; the rest is dropped
 DEPTH = 100  # of nested containers
+WATCHED_BYTES = 4096  # of the same, with what is nested in it
 WATCHED_ITEMS = 64  # of a container that an object holds and a test may change; looked at before every call
 
 
@@ -81,8 +86,8 @@ def send(descriptor: int, message) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- plain values
-# A JSON scalar stands for itself; everything else is [tag, ...]. Subclasses lose what their class added: a str whose
-# `__eq__` lies arrives as a str.
+# A JSON scalar stands for itself; everything else is [tag, ...]. Subclasses lose what their class added, but for those
+# that the candidate defines: of these the content crosses, and the stand-in compares it as the builtin class does.
 
 _SMALL = 1 << 53
 _DATA_TYPES = {
@@ -113,6 +118,35 @@ def _named_tuple(name, fields):
             raise ValueError("not the fields of a named tuple")
         _named_tuples[name, fields] = collections.namedtuple(name.lstrip("_") or "T", fields)
     return _named_tuples[name, fields]
+
+
+# What a class of the candidate may derive from and still be compared as plain data: `class Status(str, Enum)`. Of the
+# first the tests hold a copy, since they cannot change; the content of the others is asked for.
+_FIXED = {one.__name__: one for one in (str, int, float, bytes, tuple, frozenset)}
+_GROWING = {
+    one.__name__: one
+    for one in (collections.Counter, collections.OrderedDict, collections.defaultdict, collections.deque, list, dict)
+} | {"set": set, "bytearray": bytearray}
+_WITH_CONTENT = (*_FIXED.values(), *_GROWING.values())
+
+
+def _content_base(cls):
+    """The builtin class whose content an instance of `cls` has."""
+    return next((one for one in cls.__mro__ if one in _WITH_CONTENT), None)
+
+
+def _content(value):
+    """The plain value in an instance of a class that derives from a builtin one, whatever its own methods say."""
+    base = _content_base(type(value))
+    if base in (str, int, float):
+        return {str: str.__str__, int: int.__index__, float: float.__float__}[base](value)
+    if base in (bytes, bytearray):
+        return base(memoryview(value))
+    if base is collections.deque:
+        return base(base.__iter__(value), value.maxlen)
+    if issubclass(base, dict):
+        return (dict if base is collections.defaultdict else base)(dict(base.items(value)))
+    return base(base.__iter__(value))
 
 
 def _encode_zone(zone):
@@ -156,6 +190,8 @@ def encode(value, other, depth: int = 0):
     def inner(values):
         return [encode(one, other, depth + 1) for one in values]
 
+    if type(kind) is RemoteClass or (issubclass(kind, _WITH_CONTENT) and kind.__module__ == "candidate"):
+        return other(value)
     if isinstance(value, enum.Enum) and not isinstance(value, (int, str)):
         return other(value)
     if isinstance(value, str):
@@ -216,6 +252,8 @@ def encode(value, other, depth: int = 0):
         return ["path", str(value)]
     if value is type or (kind is type and value in _DATA_TYPE_NAMES):
         return ["type", _DATA_TYPE_NAMES[value]]
+    if kind is re.Pattern:
+        return ["pattern", encode(value.pattern, other), value.flags & ~int(re.DEBUG)]
     if value is NotImplemented:
         return ["not_implemented"]
     if value is Ellipsis:
@@ -257,6 +295,7 @@ _PLAIN = {
     "uuid": uuid.UUID,
     "path": lambda text: pathlib.Path(str(text)),
     "type": lambda name: _DATA_TYPES[name],
+    "pattern": lambda text, flags: re.compile(decode(text, str), int(flags) & ~int(re.DEBUG)),
     "not_implemented": lambda: NotImplemented,
     "ellipsis": lambda: Ellipsis,
     "array": lambda *parts: _decode_array("array", *parts),
@@ -337,11 +376,16 @@ READABLE = {
 }
 
 
+def space_of(cls):
+    """`cls.__dict__`, also of a stand-in, which gives that of the candidate's class."""
+    return type.__dict__["__dict__"].__get__(cls)
+
+
 def describe_class(cls) -> list:
     """Names of the special methods its instances have."""
     found = {}
     for one in reversed(cls.__mro__):  # not getattr, which would find what the metaclass has
-        found.update((name, value) for name, value in vars(one).items() if name in DUNDERS)
+        found.update((name, value) for name, value in space_of(one).items() if name in DUNDERS)
     return [name for name, value in found.items() if value is not None]
 
 
@@ -354,7 +398,24 @@ def describe_callable(value) -> dict:
             facts["parameters"] = [[one.name, int(one.kind)] for one in inspect.signature(value).parameters.values()]
         except (ValueError, TypeError):
             pass
+    if isinstance(value, types.FunctionType):
+        facts["binds"] = True  # in a class it is a method
     return facts
+
+
+# Libraries whose exceptions are the same on both sides, and whose functions a test may replace, as `requests.get`.
+# Not those that steer who judges: pytest and unittest read a verdict from their own exceptions, hypothesis leaves out
+# an example that raises UnsatisfiedAssumption.
+_LIBRARIES = sys.stdlib_module_names | set(
+    "aiohttp bs4 click flask httpx jinja2 jsonschema networkx numpy pandas pydantic pydantic_core requests scipy "
+    "sklearn sqlalchemy sympy torch urllib3 yaml".split()
+)
+_JUDGING = {"unittest", "bdb", "doctest", "_pytest", "pytest", "pluggy", "hypothesis"}
+
+
+def is_library(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top in _LIBRARIES and top not in _JUDGING
 
 
 def _lineage(cls, own, theirs) -> list:
@@ -369,11 +430,7 @@ def _lineage(cls, own, theirs) -> list:
             entries.append(["yours", theirs(one)])
         elif getattr(builtins, name, None) is one:
             entries.append(["builtin", name])
-        elif (
-            isinstance(module, str)
-            and module.partition(".")[0] in sys.stdlib_module_names
-            and getattr(sys.modules.get(module), name, None) is one
-        ):
+        elif isinstance(module, str) and is_library(module) and getattr(sys.modules.get(module), name, None) is one:
             entries.append(["module", module, name])
         else:
             entries.append(["mine", own(one), name])
@@ -483,6 +540,10 @@ def _theirs_class(name: str, dunders: list):
     return type(name, (_Theirs,), {**methods, **fixed})
 
 
+def _refuse(value):
+    raise TypeError("not plain")
+
+
 class Agent:
     """Holds the candidate's objects and does with them what the tests ask. Nothing here is trusted: the candidate
     shares this process and may change all of it."""
@@ -494,10 +555,12 @@ class Agent:
         self.theirs: dict = {}  # number of a test's object -> its stand-in
         self.printed = {name: _Printed() for name in ("out", "err")}
         self.their_errors: dict = {}  # number of a test's exception class -> the class made for it here
+        self.their_raised: dict = {}  # number of a test's exception -> the one made for it here
         self.warned: list = []
         self.logged: list = []
         self.patched: dict = {}  # what tests have replaced in modules, as it was
         self.loop = None
+        self.nested = 0  # contents of objects inside contents of objects
         self.module = types.ModuleType("candidate")
 
     # --- values
@@ -518,13 +581,27 @@ class Agent:
     def _handle(self, value):
         if isinstance(value, _Theirs):
             return ["yours", value._id]
+        if type(value).__module__ == "random":  # a test's, made here
+            number = next((number for number, one in self.theirs.items() if one is value), None)
+            if number is not None:
+                return ["yours", number]
         if isinstance(value, type):
             if issubclass(value, BaseException):
                 return ["error", self.lineage(value)]
             return ["class", self.number(value)]
         if inspect.iscoroutine(value):
             return ["coroutine", self.number(value)]
-        return ["object", self.number(value), self.number(type(value))]
+        if isinstance(value, Exception):
+            return ["raised", self._raised(value)]
+        base, content = _content_base(type(value)), None
+        if base is not None and (base in _FIXED.values() or self.nested < DEPTH // 5):  # else it is asked for
+            self.nested += 1
+            try:
+                content = self.encode(_content(value))
+            finally:
+                self.nested -= 1
+        tag = "value" if base in _FIXED.values() else "object"
+        return [tag, self.number(value), self.number(type(value)), content]
 
     def encode(self, value):
         return encode(value, self._handle)
@@ -538,17 +615,29 @@ class Agent:
             return self.objects[parts[0]]
         if tag == "error":
             return self._error_class(parts[0])
+        if tag == "raised":
+            return self._their_exception(parts[0])
+        if tag == "random":
+            return self._random(*parts)
         number, name, dunders, facts = parts
         if number not in self.theirs:
             self.theirs[number] = _theirs_class(name, dunders)(self, number, facts)
         return self.theirs[number]
+
+    def _random(self, number, state):
+        import random
+
+        made = self.theirs.setdefault(number, random.Random())
+        if state is not None:
+            made.setstate(self.decode(state))
+        return made
 
     def _error_class(self, lineage):
         for index, (tag, *parts) in enumerate(lineage):
             if tag == "builtin":
                 return getattr(builtins, parts[0])
             if tag == "module":
-                return getattr(__import__(parts[0], fromlist=["x"]), parts[1])
+                return getattr(importlib.import_module(parts[0]), parts[1])
             if tag == "yours":
                 return self.objects[parts[0]]
             number, name = parts
@@ -595,6 +684,12 @@ class Agent:
                     )
 
     def _their_exception(self, described):
+        kept = described["kept"]
+        if kept not in self.their_raised:  # one for one, so that `is` works
+            self.their_raised[kept] = self._new_exception(described)
+        return self.their_raised[kept]
+
+    def _new_exception(self, described):
         cls = self._error_class(described["lineage"])
         try:
             error = cls(*self.decode(described["args"]))
@@ -613,11 +708,21 @@ class Agent:
                 text = str(one)[:2000]
             except BaseException:
                 text = ""
+
+            def within(value):  # an ExceptionGroup holds exceptions
+                return ["raised", describe(value, depth + 1)] if depth < 3 and isinstance(value, Exception) else None
+
             try:
-                args = encode(one.args, lambda value: None)
+                args = encode(one.args, within)
             except BaseException:
                 args = None
             found = {"raised": self.lineage(type(one)), "text": text, "args": args, "object": self.number(one)}
+            parts = {**vars(one), **{name: getattr(one, name, None) for name in ("filename", "filename2", "name")}}
+            found["parts"] = {}
+            for name, part in parts.items():  # JSONDecodeError.pos
+                if part is not None and not name.startswith("_"):
+                    with contextlib.suppress(BaseException):
+                        found["parts"][name] = encode(part, _refuse)
             if depth < 3 and one.__cause__ is not None:
                 found["cause"] = describe(one.__cause__, depth + 1)
             return found
@@ -655,15 +760,21 @@ class Agent:
 
             numpy.random.seed(self.decode(value))
         elif name == "contents":
-            for number, attribute, one in value:
-                mine, new = self.objects[number], self.decode(one)
-                if attribute is not None:
-                    mine = getattr(mine, attribute)
-                if type(mine) is type(new):
-                    _overwrite(mine, new)
+            for number, attribute, item, one in value:
+                with contextlib.suppress(Exception):  # it may be gone
+                    mine = self.objects[number] if number else self.module
+                    if attribute is not None:
+                        mine = getattr(mine, attribute)
+                    if item is not None:
+                        mine = mine[self.decode(item)]
+                    _merge(mine, self.decode(one))
+        elif name == "process":
+            sys.argv[:] = value["argv"]
+            sys.setrecursionlimit(value["recursion"])
         elif name == "patches":
             for module, attribute, one in value:
-                self._patch(importlib.import_module(module), attribute, one)
+                with contextlib.suppress(ImportError):
+                    self._patch(importlib.import_module(module), attribute, one)
         elif name == "levels":
             for logger, level in value.items():
                 logging.getLogger(logger).setLevel(level)
@@ -684,7 +795,27 @@ class Agent:
         return self.encode(getattr(target, message["n"]))
 
     def _do_set(self, target, message):
-        setattr(target, message["n"], self.decode(message["v"]))
+        value = self.decode(message["v"])
+        if isinstance(target, type):
+            value = self._in_class(value, message.get("kind", ""))
+        setattr(target, message["n"], value)
+
+    def _in_class(self, theirs, kind: str):
+        """A test's function as a class keeps it: made a function here, which binds to the instance."""
+        if not (isinstance(theirs, _Theirs) and theirs._facts.get("binds")):
+            return theirs
+
+        def call(*args, **kwargs):
+            return theirs(*args, **kwargs)
+
+        kinds = {"staticmethod": staticmethod, "classmethod": classmethod, "property": property}
+        return kinds[kind](call) if kind else call
+
+    def _do_in_class(self, target, message):
+        return self.encode(vars(target)[message["n"]])
+
+    def _do_class_names(self, target, message):
+        return [one for one in vars(target) if isinstance(one, str)]
 
     def _do_delete(self, target, message):
         delattr(target, message["n"])
@@ -743,7 +874,28 @@ class Agent:
             for one in target.__bases__
             if one not in _DATA_TYPE_NAMES and not issubclass(one, BaseException)
         ]
-        return {"name": target.__name__, "bases": bases, "special": describe_class(target)}
+        found = {"name": target.__name__, "bases": bases, "special": describe_class(target)}
+        base = _content_base(target)
+        if base is not None:
+            inherited = ("builtins", "collections", "typing")
+            own = {name for one in target.__mro__ if one.__module__ not in inherited for name in vars(one)}
+            found["base"], found["own"] = base.__name__, sorted(own)
+            if isinstance(getattr(target, "_fields", None), tuple):
+                found["fields"] = list(target._fields)
+        if _CLAIMS.get(target.__name__) is target:
+            found["real"] = target.__name__
+        if dataclasses.is_dataclass(target):
+            found["dataclass"] = [
+                [one.name, one.init, encode(getattr(one.type, "__name__", str(one.type)), repr)]
+                + ([] if one.default is dataclasses.MISSING else [encode(one.default, repr)])
+                for one in dataclasses.fields(target)
+            ]
+        if isinstance(getattr(target, "__match_args__", None), tuple):
+            found["match"] = list(target.__match_args__)
+        return found
+
+    def _do_content(self, target, message):
+        return self.encode(_content(target))
 
     def _do_document(self, target, message):
         return self.encode(target.__doc__)
@@ -779,9 +931,9 @@ class Agent:
         import subprocess
 
         self._write(message["source"])
-        with contextlib.suppress(OSError):  # for shells; the judge does not read it
-            with open(os.path.join(message["folder"], "candidate.py"), "w", encoding="utf-8", newline="") as file:
-                file.write(message["source"])
+        beside = os.path.join(message["folder"], "candidate.py")  # for shells; the judge does not read it
+        with contextlib.suppress(OSError), open(beside, "w", encoding="utf-8", newline="") as file:
+            file.write(message["source"])
         # `candidate.py` and `-m candidate` mean the file just written, whatever the folder.
         words = [
             self.module.__file__ if os.path.basename(word) == "candidate.py" else word for word in message["words"]
@@ -816,15 +968,7 @@ class Agent:
 
     def _do_subclass(self, target, message):
         bases = tuple(self.objects[one] for one in message["bases"])
-        wrap = {"": lambda one: one, "staticmethod": staticmethod, "classmethod": classmethod, "property": property}
-
-        def method(theirs):  # a function, which unlike `theirs` binds to the instance
-            def call(*args, **kwargs):
-                return theirs(*args, **kwargs)
-
-            return call
-
-        space = {name: wrap[kind](method(self.decode(one))) for name, kind, one in message["methods"]}
+        space = {name: self._in_class(self.decode(one), kind) for name, kind, one in message["methods"]}
         space.update((name, self.decode(one)) for name, one in message["values"])
         return self.number(types.new_class(message["n"], bases, exec_body=lambda body: body.update(space)))
 
@@ -850,6 +994,23 @@ def _overwrite(mine, theirs) -> None:
         (mine.extend if isinstance(mine, collections.deque) else mine.update)(theirs)
     elif _is_array(mine) and mine.shape == theirs.shape and mine.dtype == theirs.dtype:
         mine[...] = theirs
+
+
+def _merge(mine, theirs) -> bool:
+    """Make `mine` what `theirs` is; the containers in it that are still there stay, since others may hold them."""
+    if type(mine) is not type(theirs) or not isinstance(mine, (list, dict, set, collections.deque)):
+        return False
+    if isinstance(mine, list) and len(mine) == len(theirs):
+        for at, one in enumerate(theirs):
+            if not _merge(mine[at], one):
+                mine[at] = one
+    elif isinstance(mine, dict) and list(mine) == list(theirs):
+        for key, one in theirs.items():
+            if not _merge(mine[key], one):
+                mine[key] = one
+    else:
+        _overwrite(mine, theirs)
+    return True
 
 
 def run_agent(descriptor: int) -> None:
@@ -894,7 +1055,8 @@ _REFUSED_FUNCTIONS = {
     for name in "breakpoint compile delattr dir eval exec getattr globals locals open setattr vars __import__".split()
 } | {str.format, str.format_map}
 _FUNCTIONS = (
-    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodDescriptorType,
+    types.WrapperDescriptorType,
     types.MethodWrapperType, functools.partial,
 )  # fmt: skip
 _FILE = set(
@@ -931,7 +1093,7 @@ def _may_cross(value) -> bool:
             return value not in _REFUSED_FUNCTIONS
         except TypeError:
             return True
-    if isinstance(value, _OnItsOwn) or _is_mock(value) or _is_file(value):
+    if cls is object or isinstance(value, _OnItsOwn) or _is_mock(value) or _is_file(value):
         return True
     if isinstance(value, type):
         return value.__module__ in ("test_candidate", "decimal", "fractions", "datetime", "collections", "uuid")
@@ -939,6 +1101,11 @@ def _may_cross(value) -> bool:
         return True
     names = {(one.__module__, name) for one in cls.__mro__ for name in (None, one.__name__)}
     return bool(names & _SHARED_CLASSES) or (cls.__module__ == "builtins" and hasattr(cls, "__next__"))
+
+
+_WATCHED = (
+    list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter
+)  # fmt: skip
 
 
 class Link:
@@ -954,16 +1121,21 @@ class Link:
         self.kept: list = []  # exceptions that tests raised inside a call of the candidate
         self.failed_inside: list = []  # assertions of tests that failed there
         self.handed: set = set()  # exception classes that tests gave to the candidate
-        # Containers that tests got from attributes and methods: what they do to them (`node.children.append(x)`) is done
-        # to the candidate's as well, whose copy it may be or not.
+        # Containers that tests got from attributes and methods: what they do to them (`node.children.append(x)`) is
+        # done to the candidate's as well, whose copy it may be or not.
         self.watched: collections.deque = collections.deque(maxlen=20)
+        self.watched_globals: collections.deque = collections.deque(maxlen=20)  # those of the module, often for long
         self.unapplied = False  # a call changed an argument, and the tests have not seen it
         self.instances: dict = {}  # number -> its one stand-in, so that `is` tells what it should
         self.levels_of: dict = {}  # number -> MADE or HELD
+        self.live: set = set()  # numbers of objects whose content may have changed since it was sent
         self.classes: dict = {}
         self.errors: dict = {}
+        self.random_states: dict = {}
+        self.returned: dict = {}  # number of an exception that was not raised -> the one made here
         self.honest_eq: dict = {}  # class -> its `==` does not say yes to everything
         self.environ, self.folder, self.levels, self.pending = self._environ(), os.getcwd(), {}, {}
+        self.process = self._process()
 
     def fail(self, reason: str, detail: str):
         self.dead = self.dead or Broken(reason, detail)
@@ -975,18 +1147,22 @@ class Link:
     def _environ() -> dict:
         return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
 
+    @staticmethod
+    def _process() -> dict:
+        return {"argv": list(map(str, sys.argv)), "recursion": sys.getrecursionlimit()}
+
     def _context(self) -> dict:
-        """What a test set for the code it calls: environment, folder, seeds, log levels."""
+        """What a test set for the code it calls: arguments, environment, folder, seeds, log levels."""
         context, self.pending = self.pending, {}
-        for watched in self.watched:
-            number, name, value, raw = watched
+        for watched in (*self.watched, *self.watched_globals):
+            where, value, raw = watched
             try:
                 now = self.encode(value)
             except (TypeError, ValueError):
                 continue
             if now != raw:
-                context.setdefault("contents", []).append([number, name, now])
-                watched[3] = now
+                context.setdefault("contents", []).append([*where, now])
+                watched[2] = now
         environ = self._environ()
         if environ != self.environ:
             names = [name for name in {*environ, *self.environ} if environ.get(name) != self.environ.get(name)]
@@ -998,6 +1174,9 @@ class Link:
             folder = self.folder
         if folder != self.folder:
             context["folder"] = self.folder = folder
+        process = self._process()
+        if process != self.process:
+            context["process"] = self.process = process
         loggers = {"": logging.root, **logging.root.manager.loggerDict}
         levels = {name: one.level for name, one in loggers.items() if getattr(one, "level", 0)}
         if levels != self.levels:
@@ -1090,10 +1269,16 @@ class Link:
             if isinstance(error, AssertionError):
                 self.failed_inside.append(str(error)[:400])  # the test has failed, whatever the candidate makes of it
                 error = AssertionError()
+            return {"raise": self._described(error)}
+
+    def _described(self, error) -> dict:
+        """An exception of the tests, for the candidate."""
+        kept = next((at for at, one in enumerate(self.kept) if one is error), len(self.kept))
+        if kept == len(self.kept):
             self.kept.append(error)
-            lineage = _lineage(type(error), self._number, _candidate_number)
-            args = encode(error.args, lambda value: None)
-            return {"raise": {"lineage": lineage, "args": args, "text": str(error)[:2000], "kept": len(self.kept) - 1}}
+        lineage = _lineage(type(error), self._number, _candidate_number)
+        args = encode(error.args, lambda value: None)
+        return {"lineage": lineage, "args": args, "text": str(error)[:2000], "kept": kept}
 
     def _own(self, number):
         if type(number) is not int or not 0 <= number < len(self.mine):
@@ -1126,6 +1311,8 @@ class Link:
             return setattr(target, name, *args)
         if do not in DUNDERS or isinstance(target, _FUNCTIONS):
             raise AttributeError(do)
+        if _is_mock(target):
+            return getattr(target, do)(*args, **kwargs)  # a mock has its own special methods, which take no self
         return getattr(type(target), do)(target, *args, **kwargs)
 
     def _number(self, value) -> int:
@@ -1144,12 +1331,25 @@ class Link:
                 return ["yours", value._grpo_class]
             if issubclass(value, BaseException):
                 return ["error", _lineage(value, self._number, _candidate_number)]
-        elif isinstance(value, RemoteObject):
+        elif _is_remote(value):
+            self.live.add(value._grpo_number)  # the candidate may change it
             return ["yours", value._grpo_number]
+        elif issubclass(type(value), Exception) and not _judges(value):
+            number = value.__dict__.get("_grpo_number")
+            return ["yours", number] if type(number) is int else ["raised", self._described(value)]
+        if type(value).__module__ == "random" and type(value).__name__ == "Random":
+            return self._random(value)
         if not _may_cross(value):
             raise TypeError(f"a {type(value).__name__} of the tests cannot be sent to the candidate's process")
         facts = describe_callable(value)
         return ["theirs", self._number(value), type(value).__name__, describe_class(type(value)), facts]
+
+    def _random(self, value) -> list:
+        """A generator of random numbers, which goes on over there; set anew only if the tests have used theirs."""
+        number, state = self._number(value), value.getstate()
+        known = self.random_states.get(number) == state
+        self.random_states[number] = state
+        return ["random", number, None if known else encode(state, _refuse)]
 
     def encode(self, value):
         return encode(value, self._other)
@@ -1163,6 +1363,8 @@ class Link:
             tag, *parts = value
             if tag == "error":
                 return self.error_class(parts[0])
+            if tag == "raised":
+                return self._exception_value(parts[0])
             number = parts[0]
             if type(number) is int:
                 if tag == "yours":
@@ -1171,26 +1373,41 @@ class Link:
                     return self.class_of(number)
                 if tag == "coroutine":
                     return self._coroutine(number)
-                if tag == "object":
-                    return self.instance(number, self.class_of(parts[1]), built)
+                if tag in ("object", "value"):
+                    return self.instance(number, self.class_of(parts[1]), built, parts[2])
         except (ValueError, IndexError, TypeError):
             pass
         return self.fail("tamper", "an answer that is no value")
 
-    def watch(self, number, name, value, raw) -> None:
-        if type(value) in (list, dict, set) and len(value) <= WATCHED_ITEMS:
-            self.watched.append([number, name, value, raw])
+    def watch(self, number, name, item, value, raw) -> None:
+        """`value` came from an attribute of an object, or of the module (`number` is None), or is an item of one."""
+        if type(value) in _WATCHED and len(value) <= WATCHED_ITEMS and len(json.dumps(raw)) <= WATCHED_BYTES:
+            watched = self.watched_globals if number is None else self.watched
+            watched.append([[number, name, item], value, raw])
 
-    def instance(self, number: int, cls, route):
-        made = self.instances.get(number)
-        if made is None or type(made) is not cls:
-            made = self.instances[number] = object.__new__(cls)
-            object.__setattr__(made, "_grpo_link", self)
-            object.__setattr__(made, "_grpo_number", number)
+    def instance(self, number: int, cls, route, raw=None):
+        """`raw`: its content, where the class derives from a builtin one."""
+        base, made = cls._grpo_base, self.instances.get(number)
+        is_fixed = base in _FIXED.values()
+        if is_fixed and raw is None:
+            self.fail("tamper", "an object without its content")
+        if made is None or type(made) is not cls or (made._grpo_raw != raw and not made._grpo_is_live()):
+            content = None if base is None or raw is None else self._plain_content(base, raw)
+            made = self.instances[number] = base.__new__(cls, content) if is_fixed else object.__new__(cls)
+            held = None if content is None or is_fixed else [self.calls, content]
+            for name, value in (("link", self), ("number", number), ("raw", raw), ("content", held)):
+                object.__setattr__(made, f"_grpo_{name}", value)
         level, of_class = route or (None, None)
         if level and issubclass(cls, of_class):
             self.levels_of[number] = MADE if MADE in (level, self.levels_of.get(number)) else level
         return made
+
+    def _plain_content(self, base, raw):
+        """What a stand-in compares: exactly a builtin value, as big as the candidate likes."""
+        content = self.decode(raw)
+        if type(content) is not (dict if base is collections.defaultdict else base):
+            self.fail("tamper", "the content of an object is not of its class")
+        return content
 
     async def _coroutine(self, number: int):
         return self.decode(self.ask("await", number))
@@ -1208,14 +1425,93 @@ class Link:
             except (KeyError, TypeError):
                 self.fail("tamper", "a class of the wrong shape")
             bases = tuple(one for one in bases if isinstance(one, RemoteClass)) or (RemoteObject,)
-            space = {one: _special(one) for one in special - {"__eq__", "__ne__", "__hash__"}}
-            if "__hash__" not in special:
-                space["__hash__"] = None
+            base = {**_FIXED, **_GROWING}.get(described.get("base"))
+            if base is None and any(one._grpo_base is not None for one in bases):
+                self.fail("tamper", "a class of the wrong shape")
+            if base is None:
+                space = {one: _special(one) for one in special - {"__eq__", "__ne__", "__hash__"}}
+                if "__hash__" not in special:
+                    space["__hash__"] = None
+            else:
+                space = self._space_with_content(base, described, special)
+            space.update(self._facts_of(described))
+            # The last is for bases that contradict each other once the builtin ones are left out.
+            mixed = (base,) if base is not None and not any(base in one.__mro__ for one in bases) else ()
+            mixed = mixed if base in _FIXED.values() else ()
             try:
-                self.classes[number] = self._new_class(number, name, bases, space)
-            except TypeError:  # bases that contradict each other once the builtin ones are left out
-                self.classes[number] = self._new_class(number, name, (RemoteObject,), space)
+                self.classes[number] = self._new_class(number, name, (*bases, *mixed), space)
+            except TypeError:
+                self.classes[number] = self._new_class(number, name, (RemoteObject, *mixed), space)
         return self.classes[number]
+
+    def _facts_of(self, described: dict) -> dict:
+        """What the modules dataclasses and inspect, `match` and isinstance() read from a class."""
+        space = {}
+        try:
+            if "dataclass" in described:
+                fields = space["__dataclass_fields__"] = {}
+                for name, is_init, kind, *default in described["dataclass"][:1000]:
+                    if name.isidentifier() and not _is_hidden(name):
+                        field = fields[name] = dataclasses.field(init=is_init is True)
+                        field.name, field.type, field._field_type = name, decode(kind, str), dataclasses._FIELD
+                        field.default = decode(default[0], str) if default else dataclasses.MISSING
+            real = _CLAIMS.get(described.get("real"))
+            if real is not None:
+                space["__class__"] = property(lambda self: real)
+            if real in (types.FunctionType, functools._lru_cache_wrapper):  # a decorated method in a class of the tests
+                space["__get__"] = lambda self, one, of=None: self if one is None else types.MethodType(self, one)
+            if real is types.MethodType:
+                for name in ("__func__", "__self__"):
+                    space[name] = property(lambda self, n=name: self._grpo_link.decode(
+                        self._grpo_link.ask("get", self._grpo_number, n=n)
+                    ))  # fmt: skip
+            if "match" in described:
+                space["__match_args__"] = tuple(one for one in described["match"] if not _is_hidden(one))
+        except (AttributeError, TypeError, ValueError):
+            self.fail("tamper", "a class of the wrong shape")
+        return space
+
+    def _space_with_content(self, base, described: dict, special: set) -> dict:
+        """Methods of a class that derives from a builtin one: those of the builtin class, done here with the content,
+        and what the candidate's class adds, which is asked for."""
+        try:
+            own, fields = set(map(str, described["own"])), tuple(map(str, described.get("fields", ())))
+            _named_tuple("T", fields)
+        except (KeyError, TypeError):
+            self.fail("tamper", "a class of the wrong shape")
+        except ValueError:
+            fields = ()
+        builtin = {}
+        for one in reversed(base.__mro__[:-1]):
+            builtin.update((name, value) for name, value in vars(one).items() if name not in _NOT_OF_CONTENT)
+        space = {"_grpo_base": base}
+        if base in _FIXED.values():
+            asked = {one for one in special & own if one not in builtin} | (own & {"__str__", "__repr__", "__format__"})
+            if base not in (int, float):  # numbers are added and subtracted here: `abs(f(2) - Money(3)) < 0.01`
+                asked |= own & special & ARITHMETIC
+            space.update(builtin)
+            space["__class__"] = property(type)
+            if fields:
+                space.update((name, property(operator.itemgetter(at))) for at, name in enumerate(fields))
+                space.update(_fields=fields, __match_args__=fields, __repr__=_shown_fields)
+                space["_asdict"] = lambda self: dict(zip(fields, tuple.__iter__(self)))
+            elif base is tuple:
+                space["__repr__"] = tuple.__repr__
+        else:
+            asked = {one for one in special & own if one not in _KEPT_PLAIN}
+            if "__missing__" in own or base is collections.defaultdict:
+                asked.add("__getitem__")
+            for name, value in builtin.items():
+                is_method = callable(value) and not isinstance(value, (classmethod, staticmethod))
+                if name in _CHANGING or (name in own and name not in _KEPT_PLAIN) or not is_method:
+                    space[name] = _asked(name) if name.startswith("__") else _asked_attribute(name)
+                else:
+                    space[name] = _with_content(name)
+            like = type(str(described["name"])[:100], (base,), {})
+            space["__class__"] = property(lambda self: like)  # for isinstance()
+            space["__hash__"] = None
+        space.update((one, _special(one)) for one in asked - _KEPT_PLAIN)
+        return space
 
     def _new_class(self, number: int, name: str, bases: tuple, space: dict):
         own = {"__slots__": (), "__module__": "candidate", "__doc__": _Document()}
@@ -1231,17 +1527,16 @@ class Link:
             raise TypeError("a class of the candidate cannot be mixed with one of the tests")
         methods, values = [], []
         for key, value in space.items():
-            kind = next((one for one in (staticmethod, classmethod, property) if isinstance(value, one)), None)
-            function = value.fget if kind is property else value.__func__ if kind else value
+            kind, function = _unwrapped(value)
             if isinstance(function, types.FunctionType):
-                methods.append([key, kind.__name__ if kind else "", self.encode(function)])
+                methods.append([key, kind, self.encode(function)])
             elif not key.startswith("__"):
                 values.append([key, self.encode(value)])
         number = self.ask("subclass", n=name, bases=numbers, methods=methods, values=values)
         for base in bases:  # so that super() finds what it asks for
             for key in list(self.ask("methods", base._grpo_class)):
                 is_plain = str(key).isidentifier() and (key == "__init__" or not key.startswith(("__", "_grpo")))
-                if is_plain and key not in base.__dict__:
+                if is_plain and key not in space_of(base):
                     type.__setattr__(base, key, _inherited(base, key))
         special = {one: _special(one) for one in DUNDERS if one in space} | {"__hash__": RemoteObject.__hash__}
         made = self._new_class(number, name, bases, {**special, **{k: v for k, v in space.items() if k != "__dict__"}})
@@ -1257,7 +1552,7 @@ class Link:
             found = None
             if tag == "builtin":
                 found = getattr(builtins, str(parts[0]), None)
-            elif tag == "module" and str(parts[0]).partition(".")[0] in sys.stdlib_module_names:
+            elif tag == "module" and is_library(str(parts[0])):
                 found = getattr(sys.modules.get(str(parts[0])), str(parts[1]), None)
             elif tag == "yours":
                 found = self._own(parts[0])
@@ -1265,8 +1560,7 @@ class Link:
                 isinstance(found, type)
                 and issubclass(found, (Exception, SystemExit))
                 and not found.__name__.startswith("_")
-                # pytest and unittest read a verdict from their own exceptions.
-                and found.__module__.partition(".")[0] not in ("unittest", "bdb", "doctest", "_pytest", "pytest")
+                and found.__module__.partition(".")[0] not in _JUDGING
             ):
                 return found
             if tag == "mine" and type(parts[0]) is int:
@@ -1274,20 +1568,39 @@ class Link:
                 if number not in self.errors:
                     base = self.error_class(lineage[index + 1 :])
                     name = "".join(one if one.isalnum() else "_" for one in str(parts[1])[:80]) or "Error"
-                    space = {"__module__": "candidate", "_grpo_class": number}
+                    space = {"__module__": "candidate", "_grpo_class": number, "__doc__": _Document()}
                     space.update(
                         __getattr__=_error_attribute, __str__=_error_text, __init__=_error_made, _grpo_home=self
                     )
-                    self.errors[number] = type(name, (base,), space)
+                    kind = _ErrorClass if type(base) in (type, _ErrorClass) else type(base)
+                    self.errors[number] = kind(name, (base,), space)
                 return self.errors[number]
         return RuntimeError
 
+    def _exception_value(self, answer: dict, depth: int = 0):
+        """An exception that was not raised: returned, or one of a group."""
+        if type(answer) is not dict or depth > 5:
+            self.fail("tamper", "an exception of the wrong shape")
+        if "again" in answer:
+            return self._kept(answer["again"])
+        number = answer.get("object")
+        if type(number) is not int:
+            self.fail("tamper", "an exception of the wrong shape")
+        if number not in self.returned:
+            self.returned[number] = self.exception(answer, depth)
+        return self.returned[number]
+
     def exception(self, answer: dict, depth: int = 0):
+        def within(value):
+            is_exception = type(value) is list and value[:1] == ["raised"] and len(value) == 2
+            return self._exception_value(value[1], depth + 1) if is_exception else None
+
         try:
             cls = self.error_class(answer["raised"])
             text = answer["text"] if type(answer.get("text")) is str else ""
-            args = decode(answer.get("args"), lambda value: None)
+            args = decode(answer.get("args"), within)
             number, cause = answer.get("object"), answer.get("cause")
+            parts = dict(answer.get("parts") or {})
         except (KeyError, TypeError, ValueError, IndexError):
             self.fail("tamper", "an exception of the wrong shape")
         args = args if isinstance(args, tuple) else (text,)
@@ -1297,16 +1610,58 @@ class Link:
             error = cls(*args)
         except Exception:
             try:  # json.JSONDecodeError and others that take other arguments than they keep
-                error = cls.__new__(cls)
+                make = getattr(cls, "from_exception_data", None)  # pydantic's cannot be made another way
+                error = cls.__new__(cls) if make is None else make(text[:200], [])
                 error.args = (text,) if issubclass(cls, SyntaxError) else args
                 error.msg = text if issubclass(cls, SyntaxError) else getattr(error, "msg", text)
             except Exception:
                 error = RuntimeError(text)
         if "_grpo_class" in type(error).__dict__:
             error.__dict__.update(_grpo_link=self, _grpo_number=number, _grpo_text=text)
+            parts = {name: one for name, one in parts.items() if name in ("filename", "filename2")}  # the rest is asked
+        for name, part in parts.items():
+            is_part = name.isidentifier() and not name.startswith("_") and name not in _OF_EXCEPTIONS
+            if is_part and not callable(getattr(cls, name, None)):
+                with contextlib.suppress(AttributeError, TypeError, ValueError):
+                    setattr(error, name, decode(part, _refuse))
         if isinstance(cause, dict) and depth < 3:
             error.__cause__ = self.exception(cause, depth + 1)
         return error
+
+
+def _judges(error) -> bool:
+    """Whether it says how a test went: what a failed assertion says is the answer."""
+    return isinstance(error, AssertionError) or type(error).__module__.partition(".")[0] in _JUDGING
+
+
+def _unwrapped(value) -> tuple:
+    """How a class keeps a function, and the function."""
+    for kind in (staticmethod, classmethod, property):
+        if type(value) is kind:
+            return kind.__name__, value.fget if kind is property else value.__func__
+    return "", value
+
+
+# Builtin classes that a stand-in says its object is of, to isinstance() and inspect: plain data is none of them, and
+# nothing here asks isinstance() to tell whose an object is.
+_CLAIMS = {
+    one.__name__: one
+    for one in (
+        types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.GeneratorType, types.AsyncGeneratorType,
+        property, staticmethod, classmethod, map, filter, zip, enumerate, reversed, memoryview,
+    )
+} | {"_lru_cache_wrapper": functools._lru_cache_wrapper}  # fmt: skip
+_OF_EXCEPTIONS = {"args", "with_traceback", "add_note", "split", "subgroup", "derive", "exceptions", "message"}
+
+
+class _ErrorClass(type):
+    """Class of the stand-ins for the candidate's exception classes: `NotFound.status`."""
+
+    def __getattr__(cls, name):
+        home = space_of(cls).get("_grpo_home")
+        if home is None or name.startswith("__") or _is_hidden(name):
+            raise AttributeError(name)
+        return home.decode(home.ask("get", space_of(cls)["_grpo_class"], n=name))
 
 
 class _OnItsOwn:
@@ -1325,7 +1680,7 @@ class _OnItsOwn:
 
 
 def _candidate_number(cls):
-    return cls.__dict__.get("_grpo_class") if isinstance(cls, type) else None
+    return space_of(cls).get("_grpo_class") if issubclass(type(cls), type) else None
 
 
 def _error_text(self):
@@ -1333,7 +1688,7 @@ def _error_text(self):
 
 
 def _error_made(self, *args, **kwargs):
-    """A test makes an exception of the candidate's class itself: so does the candidate, and it is asked for the parts."""
+    """A test makes an exception of the candidate's class: so does the candidate, and it is asked for the parts."""
     cls = next(one for one in type(self).__mro__ if "_grpo_home" in one.__dict__)
     link = cls._grpo_home
     a, k = [link.encode(one) for one in args], {key: link.encode(one) for key, one in kwargs.items()}
@@ -1354,7 +1709,8 @@ class _Document:
     """`__doc__` of a candidate's class and of its instances."""
 
     def __get__(self, instance, owner):
-        number = owner._grpo_class if instance is None else instance._grpo_number
+        is_class = instance is None or isinstance(instance, BaseException)
+        number = owner._grpo_class if is_class else instance._grpo_number
         return owner._grpo_home.decode(owner._grpo_home.ask("document", number))
 
 
@@ -1380,6 +1736,60 @@ _YES_NO = set(
 )
 
 
+# Of a class that derives from a builtin one. These are of the content, whatever the class says: else an object could
+# say that it equals, holds or precedes whatever it is asked about.
+_KEPT_PLAIN = {f"__{name}__" for name in "eq ne lt le gt ge hash contains iter len bool reversed".split()}
+_NOT_OF_CONTENT = {
+    f"__{name}__"
+    for name in """class class_getitem delattr dict dir doc getattribute getnewargs init init_subclass module new reduce
+    reduce_ex setattr sizeof static_attributes firstlineno copy weakref missing""".split()
+} | {"fromkeys", "from_bytes", "fromhex", "maketrans"}
+_CHANGING = set(
+    """append appendleft add clear difference_update discard extend extendleft insert intersection_update move_to_end
+    pop popitem popleft remove reverse rotate setdefault sort subtract symmetric_difference_update update""".split()
+) | {f"__{name}__" for name in "setitem delitem iadd imul ior iand isub ixor".split()}
+
+
+def _asked(name: str):
+    def method(self, *args):
+        link, number = self._grpo_link, self._grpo_number
+        link.live.add(number)
+        return link.decode(link.ask("special", number, n=name, a=[link.encode(one) for one in args]))
+
+    method.__name__ = name
+    return method
+
+
+def _asked_attribute(name: str):
+    return property(lambda self: RemoteObject.__getattr__(self, name))
+
+
+def _with_content(name: str):
+    """A method of a builtin class, done with the content of the object."""
+
+    def method(self, *args, **kwargs):
+        args = [one._grpo_current() if _is_remote(one) and type(one)._grpo_base else one for one in args]
+        content = self._grpo_current()
+        return getattr(type(content), name)(content, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _shown_fields(self):
+    parts = ", ".join(f"{name}={one!r}" for name, one in zip(type(self)._fields, tuple.__iter__(self)))
+    return f"{type(self).__name__}({parts})"
+
+
+def _is_remote(value) -> bool:
+    return issubclass(type(value), RemoteObject)  # not isinstance(), which a `__class__` can mislead
+
+
+def _is_object(value) -> bool:
+    """Whether it is one of the candidate's objects that are not plain data in part."""
+    return _is_remote(value) and type(value)._grpo_base is None
+
+
 def _special(name: str):
     """A special method that is asked of the candidate's process.
 
@@ -1396,7 +1806,7 @@ def _special(name: str):
     if name in ORDER:
 
         def method(self, other):
-            if not isinstance(other, RemoteObject):
+            if not _is_object(other):
                 raise Refused(REFUSED.format(what="Ordering"))
             answer = ask(self, [other])
             return answer if answer is NotImplemented else answer is True
@@ -1404,24 +1814,35 @@ def _special(name: str):
     elif name == "__contains__":
 
         def method(self, other):
-            if level(self) is None and not isinstance(other, RemoteObject):
+            if level(self) is None and not _is_object(other):
                 raise Refused(REFUSED.format(what="`in`"))
             return ask(self, [other])
 
     elif name in ARITHMETIC:
 
         def method(self, *others):
-            among_objects = all(isinstance(one, RemoteObject) for one in others)
+            among_objects = all(map(_is_object if type(self)._grpo_base is None else _is_remote, others))
+            if type(self)._grpo_base is not None and level(self) != MADE:  # what comes out is compared as plain data
+                raise Refused(REFUSED.format(what="Arithmetic"))
             if not (among_objects or level(self) == MADE or name in _HARMLESS):
                 raise Refused(REFUSED.format(what="Arithmetic"))
             answer = ask(self, others)
-            if isinstance(answer, RemoteObject):
+            if _is_object(answer) or (_is_remote(answer) and level(self) == MADE and name in _HARMLESS):
                 in_place = name.startswith("__i") and level(self) == MADE
                 if not (among_objects or in_place or name in _HARMLESS):
                     self._grpo_link.levels_of[answer._grpo_number] = "difference"
             elif answer is not NotImplemented and not (among_objects and level(self) == MADE):
                 raise Refused(REFUSED.format(what="Arithmetic with a plain result"))
             return answer
+
+    elif name == "__getitem__":
+
+        def method(self, key):
+            link, key = self._grpo_link, self._grpo_link.encode(key)
+            raw = link.ask("special", self._grpo_number, n=name, a=[key])
+            value = link.decode(raw)
+            link.watch(self._grpo_number, None, key, value, raw)  # `matrix[1][2] = 5`
+            return value
 
     elif name in _TO_PLAIN:
 
@@ -1518,13 +1939,13 @@ def _call(link: Link, number: int, args: tuple, kwargs: dict, built=None):
         link.fail("tamper", "a result of the wrong shape")
     link.unapplied |= answer.get("changed") is True
     for mine, theirs in zip(args, changed if result is None or link.all_changes else ()):
-        if theirs is not None and type(mine) is type(theirs[0]):
+        if theirs is not None and type(mine) is type(theirs[0]) and not _is_remote(mine):
             _overwrite(mine, theirs[0])
     if link.all_changes and type(same_as) is int and 0 <= same_as < len(args):
         return args[same_as]
     value = link.decode(result, built)
     if type(answer.get("held")) is int:
-        link.watch(answer["held"], None, value, result)
+        link.watch(answer["held"], None, None, value, result)
     return value
 
 
@@ -1548,7 +1969,7 @@ def _signature(link: Link, number: int) -> inspect.Signature:
 
 def _routed(value, route):
     """Note where a function was found: on the class `route`, or as "next", a method that may end a loop."""
-    if isinstance(value, RemoteObject):
+    if _is_remote(value):
         object.__setattr__(value, "_grpo_route", route)
     return value
 
@@ -1558,6 +1979,30 @@ def _is_hidden(name: str) -> bool:
     if name in ("hypothesis", "place_as", "pytestmark") or name.startswith(("_pytest", "_mock", "_grpo")):
         return True
     return name.startswith("__") and name.endswith("__") and name not in READABLE
+
+
+class _ClassSpace(collections.abc.Mapping):
+    """`__dict__` of a class of the candidate."""
+
+    def __init__(self, cls):
+        self.cls = cls
+
+    def __getitem__(self, name):
+        home = self.cls._grpo_home
+        return home.decode(home.ask("in_class", self.cls._grpo_class, n=str(name)))
+
+    def __iter__(self):
+        # Without what pytest would take for tests of its own, in a class of the candidate named TestRunner.
+        return (name for name in self._names() if not name.startswith("test"))
+
+    def _names(self) -> list:
+        return [str(one) for one in self.cls._grpo_home.ask("class_names", self.cls._grpo_class)]
+
+    def __contains__(self, name):
+        return name in self._names()
+
+    def __len__(self):
+        return sum(1 for _ in self)
 
 
 class RemoteClass(type):
@@ -1580,16 +2025,30 @@ class RemoteClass(type):
     def __getattr__(cls, name):
         if cls._grpo_home is None or _is_hidden(name):
             raise AttributeError(name)
-        return _routed(cls._grpo_home.decode(cls._grpo_home.ask("get", cls._grpo_class, n=name)), cls)
+        raw = cls._grpo_home.ask("get", cls._grpo_class, n=name)
+        value = cls._grpo_home.decode(raw)
+        cls._grpo_home.watch(cls._grpo_class, name, None, value, raw)
+        return _routed(value, cls)
 
     def __setattr__(cls, name, value):
-        cls._grpo_home.ask("set", cls._grpo_class, n=name, v=cls._grpo_home.encode(value))
+        kind, value = _unwrapped(value)
+        cls._grpo_home.ask("set", cls._grpo_class, n=name, v=cls._grpo_home.encode(value), kind=kind)
+
+    @property
+    def __annotations__(cls):
+        return {} if cls._grpo_home is None else RemoteClass.__getattr__(cls, "__annotations__")
+
+    @property
+    def __dict__(cls):  # monkeypatch and mock look there for what they will put back
+        return types.MappingProxyType(space_of(cls)) if cls._grpo_home is None else _ClassSpace(cls)
 
     def __delattr__(cls, name):
         cls._grpo_home.ask("delete", cls._grpo_class, n=name)
 
     def __instancecheck__(cls, instance):
-        if type.__instancecheck__(cls, instance) or cls._grpo_home is None or not isinstance(instance, RemoteObject):
+        if cls._grpo_home is None:
+            return issubclass(type(instance), cls)
+        if type.__instancecheck__(cls, instance) or not _is_remote(instance):
             return type.__instancecheck__(cls, instance)
         return cls._grpo_home.ask("is_instance", cls._grpo_class, of=instance._grpo_number) is True
 
@@ -1606,7 +2065,7 @@ class RemoteClass(type):
         return cls._grpo_special("__getitem__", key)
 
     def __contains__(cls, value):
-        if not isinstance(value, RemoteObject):
+        if not _is_remote(value):
             raise TypeError(REFUSED.format(what="`in`"))
         return cls._grpo_special("__contains__", value) is True
 
@@ -1621,17 +2080,17 @@ class RemoteClass(type):
 class RemoteObject(metaclass=RemoteClass):
     """Stand-in for one object of the candidate."""
 
-    __slots__ = ("_grpo_link", "_grpo_number", "_grpo_route")
-    _grpo_home = None
+    _grpo_home = _grpo_base = _grpo_raw = _grpo_content = None
 
     def __getattr__(self, name):
         if _is_hidden(name):
             raise AttributeError(name)
         if name in _YES_NO and self._grpo_link.levels_of.get(self._grpo_number) is None:
             raise Refused(REFUSED.format(what=f"`{name}`"))
+        self._grpo_link.live.add(self._grpo_number)
         raw = self._grpo_link.ask("get", self._grpo_number, n=name)
         value = self._grpo_link.decode(raw)
-        self._grpo_link.watch(self._grpo_number, name, value, raw)
+        self._grpo_link.watch(self._grpo_number, name, None, value, raw)
         return _routed(value, "next" if name in ("send", "throw") else None)
 
     def __setattr__(self, name, value):
@@ -1640,8 +2099,26 @@ class RemoteObject(metaclass=RemoteClass):
     def __delattr__(self, name):
         self._grpo_link.ask("delete", self._grpo_number, n=name)
 
+    def _grpo_is_live(self) -> bool:
+        """Whether its content is asked for again. That of an object that came as an answer is what it was, until the
+        test lets the candidate have it: else it could be sorted for one assertion and complete for the next."""
+        link, number = self._grpo_link, self._grpo_number
+        return type(self)._grpo_base in _GROWING.values() and (number in link.live or number in link.levels_of)
+
+    def _grpo_current(self):
+        """The content, of an object of a class that derives from a builtin one."""
+        link, base = self._grpo_link, type(self)._grpo_base
+        if base in _FIXED.values():
+            return _content(self)
+        held = self._grpo_content
+        if held is None or (held[0] != link.calls and self._grpo_is_live()):
+            content = link._plain_content(base, link.ask("content", self._grpo_number))
+            held = [link.calls, content]
+            object.__setattr__(self, "_grpo_content", held)
+        return held[1]
+
     def __eq__(self, other):
-        if not isinstance(other, RemoteObject):
+        if not _is_object(other):
             return NotImplemented  # never asked, see the head of this file
         if self._grpo_number == other._grpo_number:
             return True
@@ -1688,6 +2165,9 @@ class RemoteObject(metaclass=RemoteClass):
         raise TypeError("an object of the candidate cannot be pickled by a test")
 
 
+_OF_MODULES = {"__version__", "__author__", "__license__"}
+
+
 class RemoteModule(types.ModuleType):
     """`candidate`, as the tests import it."""
 
@@ -1696,9 +2176,12 @@ class RemoteModule(types.ModuleType):
         types.ModuleType.__setattr__(self, "_grpo_link", link)
 
     def __getattr__(self, name):
-        if name.startswith("__") or name.startswith("_grpo"):
+        if (name.startswith("__") and name not in _OF_MODULES) or name.startswith("_grpo"):
             raise AttributeError(name)
-        return self._grpo_link.decode(self._grpo_link.ask("get", n=name))
+        raw = self._grpo_link.ask("get", n=name)
+        value = self._grpo_link.decode(raw)
+        self._grpo_link.watch(None, name, None, value, raw)
+        return value
 
     def __setattr__(self, name, value):
         if name.startswith("__"):

@@ -4,7 +4,7 @@
      |- test zygote      has pytest imported and its session prepared; reads the tests, never candidate code
      |   `- judge        one per job: runs the tests against stand-ins (sandbox_proxy.py), writes the verdict
      `- candidate zygote never sees a test or a verdict, so no process forked from it has the answers in its memory
-         `- candidate    one per job: own user, pid, mount and ipc namespaces where the kernel allows it, limits, seccomp
+         `- candidate    one per job: own user, pid, mount and ipc namespaces where the kernel allows, limits, seccomp
 
 Needs Python 3.10 and pytest 7 inside the sandbox, and nothing mounted: the source of this file comes over
 standard input, as the jobs do.
@@ -88,9 +88,9 @@ _DENIED = {
     "x86_64": {
         "arch": 0xC000003E,
         "always": {
-            "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "unshare": 272, "setns": 308, "mount": 165,
-            "umount2": 166, "pivot_root": 155, "chroot": 161, "bpf": 321, "add_key": 248, "request_key": 249,
-            "keyctl": 250, "perf_event_open": 298, "userfaultfd": 323, "io_uring_setup": 425, "init_module": 175,
+            "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "unshare": 272, "setns": 308,
+            "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "bpf": 321, "add_key": 248,
+            "request_key": 249, "keyctl": 250, "perf_event_open": 298, "userfaultfd": 323, "io_uring_setup": 425, "init_module": 175,
             "finit_module": 313, "kexec_load": 246, "reboot": 169, "swapon": 167, "open_by_handle_at": 304,
             "name_to_handle_at": 303, "pidfd_getfd": 438, "fsopen": 430, "open_tree": 428, "move_mount": 429,
             "memfd_create": 319, "shmget": 29,  # memory that counts for no process
@@ -132,7 +132,7 @@ def deny_system_calls(shares_ipc: bool) -> bool:
     program += [(at_least, 0, 1, 0x40000000), (answer, 0, 0, kill)]  # the x32 calls, which have other numbers
     for number in denied:
         program += [(equal, 0, 1, number), (answer, 0, 0, refuse)]
-    # No new namespaces by clone(); clone3() has its flags in memory, where no filter sees them: libc then takes clone().
+    # No new namespaces by clone(); the flags of clone3() lie in memory, where no filter sees them: libc takes clone().
     program += [(equal, 0, 1, table["clone3"]), (answer, 0, 0, absent), (equal, 0, 3, table["clone"]), (load, 0, 0, 16)]
     program += [(any_bit, 0, 1, 0x7E020000), (answer, 0, 0, refuse), (answer, 0, 0, allow)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in program))
@@ -255,7 +255,7 @@ class Judge:
 
     def __init__(self):
         self.outcomes: dict[str, str] = {}
-        self.first, self.code, self.after_report = None, None, lambda: None
+        self.first, self.code, self.link, self.after_report = None, None, None, lambda: None
 
     def pytest_pycollect_makemodule(self, module_path, parent):
         import pytest
@@ -268,6 +268,7 @@ class Judge:
                 module.__file__ = str(self.path)
                 sys.modules["test_candidate"] = module
                 exec(judge.code, module.__dict__)
+                refuse_wrapped(judge.code, module.__dict__)
                 return module
 
         return FromMemory.from_parent(parent, path=module_path)
@@ -299,6 +300,17 @@ class Judge:
 
     def counts(self) -> dict:
         return dict(collections.Counter(self.outcomes.values()))
+
+
+def refuse_wrapped(code: types.CodeType, names) -> None:
+    """A test that a decorator of the candidate has replaced is no test: it may never be called."""
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType) and one.co_name.lower().startswith("test"):
+            found = names.get(one.co_name)
+            if proxy._is_remote(found) or type(found) is proxy.RemoteClass:
+                raise proxy.Refused(f"{one.co_name} is wrapped by the candidate's code, which could pass for it")
+            if isinstance(found, type):
+                refuse_wrapped(one, vars(found))
 
 
 def open_session(judge: Judge):
@@ -333,6 +345,11 @@ def run_session(session, judge: Judge, stop_early: bool) -> bool:
     except (SystemExit, outcomes.Exit) as error:  # raised while the tests were collected, or by pytest.exit()
         judge.first = judge.first or f"{type(error).__name__}: {error}"
         return False
+    except Exception as error:  # of pytest itself, over something that the candidate gave it
+        if judge.link is None or not judge.link.calls:
+            raise
+        judge.first = judge.first or f"pytest fails: {type(error).__name__}: {error}"
+        return False
     return not session.shouldfail and not session.shouldstop
 
 
@@ -345,8 +362,8 @@ def compile_tests(source: str, config) -> types.CodeType:
 
 
 def star_names(tree: ast.AST) -> tuple[set[str], set[str]]:
-    """What `from candidate import *` may bring in: names that the tests use and bind nowhere. The second set are modules
-    of the standard library that they use as such; those come from here, not from the candidate."""
+    """What `from candidate import *` may bring in: names that the tests use and bind nowhere. The second set are
+    modules of the standard library that they use as such; those come from here, not from the candidate."""
     nodes = list(ast.walk(tree))
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
@@ -467,6 +484,14 @@ class CandidateZygote:
     def __init__(self, control: socket.socket, isolated: bool):
         self.control, self.isolated = control, isolated
 
+    def be_candidate(self, limits: dict, link: int, writing: int) -> None:
+        try:
+            be_candidate(link, limits, self.isolated, lambda pid: os.write(writing, struct.pack(">I", pid)))
+        except BaseException as error:
+            os.write(writing, struct.pack(">I", FAILED) + f"{type(error).__name__}: {error}".encode()[:300])
+        finally:
+            os._exit(96)
+
     def run(self) -> None:
         gc.collect()
         gc.freeze()
@@ -479,14 +504,7 @@ class CandidateZygote:
                 import _pytest.assertion.rewrite  # noqa: F401
                 import pytest  # noqa: F401
             if os.fork() == 0:
-                try:
-                    be_candidate(
-                        link, header["limits"], self.isolated, lambda pid: os.write(writing, struct.pack(">I", pid))
-                    )
-                except BaseException as error:
-                    os.write(writing, struct.pack(">I", FAILED) + f"{type(error).__name__}: {error}".encode()[:300])
-                finally:
-                    os._exit(96)
+                self.be_candidate(header["limits"], link, writing)
             os.close(link)
             os.close(writing)
 
@@ -522,7 +540,9 @@ class TestZygote:
             body = proxy.receive(self.bodies)
             entry = self.prepared(body["tests"])
             if entry.get("collection_s", 0) > header["limits"]["wall_s"] / 2:
-                entry = {"problem": f"the tests take {entry['collection_s']:.1f} s to be collected, without any candidate"}
+                entry = {
+                    "problem": f"the tests take {entry['collection_s']:.1f} s to be collected, without any candidate"
+                }
             pid = 0
             if "problem" not in entry:
                 pid = os.fork()
@@ -633,6 +653,8 @@ class TestZygote:
             for name in entry["modules"]:
                 module.__dict__[name] = importlib.import_module(name)
             module.__dict__["__all__"] = [*names, *entry["modules"]]
+            module.__dict__["__doc__"] = link.decode(link.ask("document"))
+            module.__dict__["__file__"] = f"{SHARED}/candidate.py"  # which programs may run, and nobody here may read
 
         def after_report():
             if link.dead:
@@ -640,7 +662,7 @@ class TestZygote:
             elif header["partial"]:
                 proxy.send(verdict, {"counts": judge.counts(), "final": False})
 
-        judge.code, judge.after_report = entry["code"], after_report
+        judge.code, judge.link, judge.after_report = entry["code"], link, after_report
         linecache.cache[f"{TESTS}/test_candidate.py"] = (len(body["tests"]), None, body["tests"].splitlines(True), "")
         sys.meta_path.insert(0, Candidate(proxy.RemoteModule(link), load))
         stand_in_for(link, body["source"])
@@ -756,6 +778,7 @@ def stand_in_for(link: proxy.Link, source: str) -> None:
     subprocess.check_call = lambda *words, **named: run(*words, check=True, **named).returncode
     subprocess.check_output = lambda *words, **named: run(*words, check=True, stdout=subprocess.PIPE, **named).stdout
     Mirrored.link = link
+    sys.meta_path.insert(0, _MirroredLater())
 
 
 # Modules that pytest, mock and this file themselves change while tests run.
@@ -773,7 +796,7 @@ _NOT_MIRRORED = {
 
 
 class Mirrored(types.ModuleType):
-    """A module of the standard library that tells the candidate's process what a test replaces in it, as mock.patch and
+    """A module of a library that tells the candidate's process what a test replaces in it, as mock.patch and
     monkeypatch do. Modules get this class in the test zygote, once."""
 
     link: proxy.Link | None = None
@@ -781,8 +804,13 @@ class Mirrored(types.ModuleType):
 
     def __setattr__(self, attribute, value):
         name, link = self.__name__, Mirrored.link
+        if attribute not in self.__dict__:  # what a library adds to itself when it is first used
+            super().__setattr__(attribute, value)
+            return
         original = Mirrored.originals.setdefault((name, attribute), self.__dict__.get(attribute))
         super().__setattr__(attribute, value)
+        if isinstance(value, types.ModuleType):  # a part of a package that was imported
+            return
         if link is None or (name == "builtins" and attribute not in ("open", "print")):
             return
         try:
@@ -795,8 +823,38 @@ class Mirrored(types.ModuleType):
 def mirror_modules() -> None:
     for name, module in list(sys.modules.items()):
         top = name.partition(".")[0]
-        if type(module) is types.ModuleType and top in sys.stdlib_module_names and top not in _NOT_MIRRORED:
+        if type(module) is types.ModuleType and proxy.is_library(name) and top not in _NOT_MIRRORED:
             module.__class__ = Mirrored
+
+
+class _MirroredLater:
+    """Gives the same class to what a test imports later: `patch("urllib.request.urlopen")` imports what it patches."""
+
+    busy = False
+
+    def find_spec(self, name, path=None, target=None):
+        if self.busy or name.partition(".")[0] in _NOT_MIRRORED or not proxy.is_library(name):
+            return None
+        self.busy = True
+        try:
+            spec = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            return None
+        finally:
+            self.busy = False
+        execute = getattr(getattr(spec, "loader", None), "exec_module", None)
+        if execute is not None:
+
+            def exec_module(module):
+                execute(module)
+                if type(module) is types.ModuleType:
+                    module.__class__ = Mirrored
+
+            try:
+                spec.loader.exec_module = exec_module
+            except AttributeError:  # of a module that is built in
+                pass
+        return spec
 
 
 class OnTheWrongSide(PermissionError):
