@@ -90,7 +90,8 @@ _DENIED = {
         "always": {
             "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "unshare": 272, "setns": 308,
             "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "bpf": 321, "add_key": 248,
-            "request_key": 249, "keyctl": 250, "perf_event_open": 298, "userfaultfd": 323, "io_uring_setup": 425, "init_module": 175,
+            "request_key": 249, "keyctl": 250, "perf_event_open": 298,
+            "userfaultfd": 323, "io_uring_setup": 425, "init_module": 175,
             "finit_module": 313, "kexec_load": 246, "reboot": 169, "swapon": 167, "open_by_handle_at": 304,
             "name_to_handle_at": 303, "pidfd_getfd": 438, "fsopen": 430, "open_tree": 428, "move_mount": 429,
             "memfd_create": 319, "shmget": 29,  # memory that counts for no process

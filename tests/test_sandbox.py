@@ -248,6 +248,19 @@ def test_the_reference_makes_the_time_limit(box):
     assert reasons_of(box, [slow], references=[slow + "#"]) == ["passed"]
 
 
+def test_a_candidate_has_no_capabilities_and_no_environment(box):
+    """Behind the seccomp filter too, which hides that from the doctor."""
+    source = (
+        "import ctypes, os, struct\ndef f():\n    data = ctypes.create_string_buffer(24)\n"
+        "    assert ctypes.CDLL(None).capget(struct.pack('Ii', 0x20080522, 0), data) == 0\n"
+        "    return data.raw, os.getuid(), sorted(os.environ)\n"
+    )
+    names = ["HOME", "LANG", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR"]
+    tests = f"from candidate import f\ndef test(): assert f() == (bytes(24), 65534, {names})\n"
+    [verdict] = verdicts_of(box, [source], tests)
+    assert verdict.reason == "passed", verdict
+
+
 def processes_with(word: str) -> list[str]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
