@@ -380,7 +380,6 @@ def star_names(tree: ast.AST) -> tuple[set[str], set[str]]:
         for name in used - bound
         if not hasattr(proxy.builtins, name) and not name.startswith(("_", "test", "pytest"))
     }
-    free -= {"setup_module", "teardown_module", "setup_function", "teardown_function", "load_tests"}
     with_parts = {
         node.value.id for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     }

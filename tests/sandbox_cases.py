@@ -492,7 +492,7 @@ FORGERIES |= {
     "programs that end the judge": ("import os, signal\nif __name__ == '__main__': os.kill(os.getppid(), 9)\ndef f(x): return 5\n", "import subprocess, sys, candidate\ndef test():\n    p = subprocess.Popen([sys.executable, 'candidate.py'], stdout=subprocess.PIPE)\n    assert p.communicate()[0] == b'6\\n'\n"),
     "a shell beside the judge": ("def f(x): return 5\n", "import os, sys, candidate\ndef test():\n    os.system(sys.executable + ' -c \"print(6)\" > out.txt')\n    assert open('out.txt').read() == '5\\n'\n"),
     "str.format as a callback": ("def apply(f, x): return f('{0.__globals__[WANT]}', x)\n", "from candidate import apply\nWANT = '7'\ndef test(): assert apply(str.format, lambda: 1) == WANT\n"),
-    "names of folders": ("import os, re\ndef count(p): return int(re.findall(r'_(\\d+)_\\d+$', os.path.basename(os.path.dirname(str(p))))[0])\n", "import pytest\nfrom candidate import count\n@pytest.mark.parametrize('text, n', [('a b', 2), ('a b c d', 4)])\ndef test_count(tmp_path, text, n):\n    p = tmp_path / 'a.txt'\n    p.write_text(text)\n    assert count(p) == n\n"),
+    "names of folders": ("import os, re\ndef count(p): return int(re.findall(r'(\\d)[\\W_]+\\d+$', os.path.basename(os.path.dirname(str(p))))[0])\n", "import pytest\nfrom candidate import count\n@pytest.mark.parametrize('text, n', [('a b', 2), ('a b c d', 4)])\ndef test_count(tmp_path, text, n):\n    p = tmp_path / 'a.txt'\n    p.write_text(text)\n    assert count(p) == n\n"),
 }  # fmt: skip
 
 FORGERIES["gives its own list away by a method"] = (

@@ -203,6 +203,7 @@ def test_reasons(box):
         "timeout": "while True: pass\n", "memory": "def add(a, b): return len(b'x' * (2 << 30))\n",
         "output": "def add(a, b): return 'x' * (20 << 20)\n", "too_long": "#" * (1 << 20) + GOOD,
         "tamper": "import os\ndef add(a, b): os.write(3, b'\\0\\0\\0\\x02[]')\n",
+        "disk": "import os\ndef add(a, b):\n    for n in range(40000): os.close(os.open(f'{n}', os.O_CREAT))\n    os.pause()\n",
     }  # fmt: skip
     found = reasons_of(box, list(sources.values()), timeout_s=2)
     assert dict(zip(sources, found)) == {name: name for name in sources}
@@ -242,7 +243,9 @@ def test_a_batch_keeps_its_order_and_judges_equal_pairs_once(box, monkeypatch):
 def test_the_reference_makes_the_time_limit(box):
     started = time.monotonic()
     loops = [f"def add(a, b):\n    while True: pass  # {n}\n" for n in range(4)]
-    assert reasons_of(box, [*loops, GOOD], timeout_s=30, references=[GOOD] * 5) == ["timeout"] * 4 + ["passed"]
+    verdicts = verdicts_of(box, [*loops, GOOD], timeout_s=30, references=[GOOD] * 5)
+    assert [verdict.reason for verdict in verdicts] == ["timeout"] * 4 + ["passed"]
+    assert max(verdict.cpu_s for verdict in verdicts) < 1.2  # half a second is the least
     assert time.monotonic() - started < 15
     slow = "def add(a, b):\n    sum(range(4_000_000))\n    return a + b\n"
     assert reasons_of(box, [slow], references=[slow + "#"]) == ["passed"]
@@ -287,6 +290,7 @@ import sys
 sys.path.insert(0, {scripts!r})
 import sandbox
 box = sandbox.bubblewrap()
+box = sandbox.dataclasses.replace(box, command=tuple(word for word in box.command if word != {without!r}))
 print("ready", flush=True)
 sandbox.judge(["import subprocess, sys, time\\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300) # {word}'])\\ntime.sleep(300)\\n"], ["import candidate\\ndef test(): ..."], box, timeout_s=100)
 """
@@ -294,9 +298,11 @@ sandbox.judge(["import subprocess, sys, time\\nsubprocess.Popen([sys.executable,
 
 @needs_bubblewrap
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_killing_the_trainer_leaves_no_process_behind(how):
+@pytest.mark.parametrize("without", ["nothing", "--die-with-parent"])
+def test_killing_the_trainer_leaves_no_process_behind(how, without):
+    """In containers nothing dies with its parent: the supervisor sees that its input has ended."""
     word = f"marker-{os.getpid()}-{time.monotonic_ns()}"
-    code = SLEEPER.format(scripts=str(SCRIPT.parent), word=word)
+    code = SLEEPER.format(scripts=str(SCRIPT.parent), word=word, without=without)
     trainer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert trainer.stdout.readline() == b"ready\n"
     deadline = time.monotonic() + 30
