@@ -1146,7 +1146,8 @@ class Supervisor:
         while True:
             events = dict(poll.poll(TICK_S * 1000))
             if self.requests in events:
-                os._exit(0)  # takes the sandbox, and so all processes in it, along
+                self.end_all()  # bubblewrap's first process would wait for what is left
+                os._exit(0)
             if verdict in events:
                 part = os.read(verdict, 1 << 16)
                 data += part
