@@ -98,7 +98,8 @@ _DENIED = {
             "memfd_create": 319, "shmget": 29,  # memory that counts for no process
         },
         "clone": 56, "clone3": 435,
-        "shared_ipc": {"semget": 64, "msgget": 68, "mq_open": 240},
+        "signals": (62, 200, 234, 129, 297, 302),  # kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, prlimit64
+        "shared_ipc": {"semget": 64, "msgget": 68, "mq_open": 240, "pidfd_send_signal": 424},
     },
     "aarch64": {
         "arch": 0xC00000B7,
@@ -111,29 +112,33 @@ _DENIED = {
             "memfd_create": 279, "shmget": 194,
         },
         "clone": 220, "clone3": 435,
-        "shared_ipc": {"semget": 190, "msgget": 186, "mq_open": 180},
+        "signals": (129, 130, 131, 138, 240, 261),
+        "shared_ipc": {"semget": 190, "msgget": 186, "mq_open": 180, "pidfd_send_signal": 424},
     },
 }  # fmt: skip
 
 
-def deny_system_calls(shares_ipc: bool) -> bool:
-    """A seccomp filter that answers EPERM. False where it could not be set; it is a second line, not the boundary."""
+def deny_system_calls(isolated: bool) -> bool:
+    """A seccomp filter that answers EPERM. False where it could not be set; it is a second line, not the boundary.
+
+    Where candidates have no namespaces of their own (containers), it also keeps them from leaving messages, and from
+    signals to any process but their own session's leader and children that are younger than it: an older one is the
+    supervisor's, and stopping it would hang the sandbox."""
     table = _DENIED.get(os.uname().machine)
     if table is None:
         return False
-    denied = [*table["always"].values(), *(table["shared_ipc"].values() if shares_ipc else ())]
-    load, equal, at_least, any_bit, answer = (
-        0x20,
-        0x15,
-        0x35,
-        0x45,
-        0x06,
-    )  # BPF_LD|W|ABS, BPF_JMP|JEQ|JGE|JSET|K, BPF_RET
+    denied = [*table["always"].values(), *(() if isolated else table["shared_ipc"].values())]
+    # BPF_LD|W|ABS, BPF_JMP with JEQ, JGE, JSET, and BPF_RET, all |K
+    load, equal, at_least, any_bit, answer = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, refuse, absent = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026  # SECCOMP_RET_*; EPERM, ENOSYS
     program = [(load, 0, 0, 4), (equal, 1, 0, table["arch"]), (answer, 0, 0, kill), (load, 0, 0, 0)]
     program += [(at_least, 0, 1, 0x40000000), (answer, 0, 0, kill)]  # the x32 calls, which have other numbers
     for number in denied:
         program += [(equal, 0, 1, number), (answer, 0, 0, refuse)]
+    for number in () if isolated else table["signals"]:
+        # pid below ours, or a group (negative): refused. 0 is our own group.
+        program += [(equal, 0, 6, number), (load, 0, 0, 16), (equal, 4, 0, 0), (at_least, 0, 1, 1 << 31)]
+        program += [(answer, 0, 0, refuse), (at_least, 1, 0, os.getpid()), (answer, 0, 0, refuse), (load, 0, 0, 0)]
     # No new namespaces by clone(); the flags of clone3() lie in memory, where no filter sees them: libc takes clone().
     program += [(equal, 0, 1, table["clone3"]), (answer, 0, 0, absent), (equal, 0, 3, table["clone"]), (load, 0, 0, 16)]
     program += [(any_bit, 0, 1, 0x7E020000), (answer, 0, 0, refuse), (answer, 0, 0, allow)]
@@ -211,7 +216,7 @@ def be_candidate(link: int, limits: dict, isolated: bool, say) -> None:
     except OSError:
         pass
     drop_capabilities()
-    deny_system_calls(shares_ipc=not isolated)
+    deny_system_calls(isolated)
     set_dumpable(True)
     for name in ("home", "tmp"):
         os.makedirs(f"{folder}/{name}", exist_ok=True)
