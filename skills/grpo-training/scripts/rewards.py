@@ -1406,8 +1406,8 @@ def test_execution_reward(
 
     What tests cannot do in mode "split": compare an object of the candidate with plain data by its own `==`, `<`, `in`
     or `-` (an object the test has built itself may do arithmetic and `in`); see a change of an argument if the function
-    also returns something; read the candidate's source or frames; pickle its objects; run two of its coroutines at
-    once. `mode="auto"` finds the rows that need it, with a reference solution for each row.
+    also returns something; read the candidate's source or frames; pickle its objects; `eval` what it returns; run two
+    of its coroutines at once; be decorated as a whole by the candidate's code. `mode="auto"` finds the rows that need it, with a reference solution for each row.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout; the last fenced block is taken as the code.
@@ -1432,7 +1432,7 @@ def test_execution_reward(
 
     Returns:
         `list[float | None]`: between 0.0 and 1.0, or None where the row has no tests.
-        Reasons: `passed`, `wrong`, `syntax`, `load_error`, `timeout`, `memory`, `output`, `exited`, `tamper`,
+        Reasons: `passed`, `wrong`, `syntax`, `load_error`, `timeout`, `memory`, `disk`, `output`, `exited`, `tamper`,
         `skipped`, `too_long`, `killed_sandbox`; `missing_tests`, `broken_tests`, `sandbox_unavailable`;
         `not_executed`.
 

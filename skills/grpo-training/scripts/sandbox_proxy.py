@@ -1082,7 +1082,13 @@ def _is_mock(value) -> bool:
 @functools.cache
 def _mock_api() -> frozenset:
     """What a mock is told by its test, and tells it: `return_value`, `assert_called_once_with`."""
-    return frozenset(dir(sys.modules["unittest.mock"].MagicMock())) - {"name"}
+    return frozenset(
+        {*dir(sys.modules["unittest.mock"].MagicMock()), *dir(sys.modules["unittest.mock"].AsyncMock())}
+    ) - {"name"}
+
+
+def _of_mocks(name: str) -> bool:
+    return "unittest.mock" in sys.modules and name in _mock_api()
 
 
 def _may_cross(value) -> bool:
@@ -1127,7 +1133,10 @@ class Link:
         self.watched_globals: collections.deque = collections.deque(maxlen=20)  # those of the module, often for long
         self.unapplied = False  # a call changed an argument, and the tests have not seen it
         self.instances: dict = {}  # number -> its one stand-in, so that `is` tells what it should
+        self.functions: set = set()  # classes that tests know by the name of a function
         self.levels_of: dict = {}  # number -> MADE or HELD
+        self.set_on_theirs: set = set()  # numbers of objects that the candidate has put into the tests' own
+        self.sizes: dict = {}  # of objects that came as answers: what their len() said, how many items came
         self.live: set = set()  # numbers of objects whose content may have changed since it was sent
         self.classes: dict = {}
         self.errors: dict = {}
@@ -1158,7 +1167,7 @@ class Link:
             where, value, raw = watched
             try:
                 now = self.encode(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, Refused):
                 continue
             if now != raw:
                 context.setdefault("contents", []).append([*where, now])
@@ -1201,10 +1210,12 @@ class Link:
                     continue
                 for category, text, line in warned:
                     warnings.warn_explicit(text, category, "candidate.py", line, "candidate", {})
-                if "again" in answer:
-                    raise self._kept(answer["again"])
-                if "raised" in answer:
-                    raise self.exception(answer)
+                if "again" in answer or "raised" in answer:
+                    error = self._kept(answer["again"]) if "again" in answer else self.exception(answer)
+                    may_end = do == "call" or (do == "special" and parts.get("n") == "__next__")
+                    if isinstance(error, StopIteration) and not may_end:  # else it would end the test's own loop
+                        raise RuntimeError("the code raised StopIteration") from error
+                    raise error
                 if "value" not in answer:
                     self.fail("tamper", "an answer without a value")
                 return answer["value"]
@@ -1308,6 +1319,9 @@ class Link:
                 return getattr(target, name)
             if isinstance(target, type) or _is_file(target) or callable(getattr(type(target), name, None)):
                 raise AttributeError(f"{name} cannot be set")
+            for one in args:  # where a test expects a mock, which tells how it was used
+                if _is_remote(one):
+                    self.set_on_theirs.add(one._grpo_number)
             return setattr(target, name, *args)
         if do not in DUNDERS or isinstance(target, _FUNCTIONS):
             raise AttributeError(do)
@@ -1332,6 +1346,7 @@ class Link:
             if issubclass(value, BaseException):
                 return ["error", _lineage(value, self._number, _candidate_number)]
         elif _is_remote(value):
+            self.sizes.pop(value._grpo_number, None)
             self.live.add(value._grpo_number)  # the candidate may change it
             return ["yours", value._grpo_number]
         elif issubclass(type(value), Exception) and not _judges(value):
@@ -1340,7 +1355,7 @@ class Link:
         if type(value).__module__ == "random" and type(value).__name__ == "Random":
             return self._random(value)
         if not _may_cross(value):
-            raise TypeError(f"a {type(value).__name__} of the tests cannot be sent to the candidate's process")
+            raise Refused(f"a {type(value).__name__} of the tests cannot be sent to the candidate's process")
         facts = describe_callable(value)
         return ["theirs", self._number(value), type(value).__name__, describe_class(type(value)), facts]
 
@@ -1356,7 +1371,10 @@ class Link:
 
     def decode(self, value, built=None):
         """`built`: (level, class) for an instance of that class, see `_special`."""
-        return decode(value, lambda one: self._remote(one, built))
+        try:
+            return decode(value, lambda one: self._remote(one, built))
+        except Broken as broken:  # the job ends, whatever the test catches
+            return self.fail(broken.reason, str(broken))
 
     def _remote(self, value, built):
         try:
@@ -1505,12 +1523,16 @@ class Link:
                 is_method = callable(value) and not isinstance(value, (classmethod, staticmethod))
                 if name in _CHANGING or (name in own and name not in _KEPT_PLAIN) or not is_method:
                     space[name] = _asked(name) if name.startswith("__") else _asked_attribute(name)
+                    if is_method and name in _READING:
+                        space[name] = property(functools.partial(_read, name))
                 else:
                     space[name] = _with_content(name)
             like = type(str(described["name"])[:100], (base,), {})
             space["__class__"] = property(lambda self: like)  # for isinstance()
             space["__hash__"] = None
         space.update((one, _special(one)) for one in asked - _KEPT_PLAIN)
+        if base in _GROWING.values() and "__getitem__" in asked:
+            space["__getitem__"] = _item_with_content(space["__getitem__"])
         return space
 
     def _new_class(self, number: int, name: str, bases: tuple, space: dict):
@@ -1524,7 +1546,7 @@ class Link:
         """A test's own subclass of a candidate's class: made there, with the methods of the test as calls back."""
         numbers = [one._grpo_class for one in bases if isinstance(one, RemoteClass) and one is not RemoteObject]
         if len(numbers) != len(bases):
-            raise TypeError("a class of the candidate cannot be mixed with one of the tests")
+            raise Refused("a class of the candidate cannot be mixed with one of the tests")
         methods, values = [], []
         for key, value in space.items():
             kind, function = _unwrapped(value)
@@ -1702,6 +1724,8 @@ def _error_attribute(self, name):
     link, number = self.__dict__.get("_grpo_link"), self.__dict__.get("_grpo_number")
     if name.startswith("__") or link is None or type(number) is not int:
         raise AttributeError(name)
+    if name in _YES_NO or name.startswith("assert_"):
+        raise Refused(REFUSED.format(what=f"`{name}`"))
     return link.decode(link.ask("get", number, n=name))
 
 
@@ -1714,7 +1738,7 @@ class _Document:
         return owner._grpo_home.decode(owner._grpo_home.ask("document", number))
 
 
-class Refused(TypeError):
+class Refused(Exception):
     """What is not asked of the candidate, because it could answer anything."""
 
 
@@ -1776,6 +1800,32 @@ def _with_content(name: str):
     return method
 
 
+# What an answer is asked about what it holds: of its content, whatever the candidate's class says.
+_READING = set(
+    "copy count difference elements index intersection items keys symmetric_difference total union values".split()
+)
+
+
+def _read(name: str, self):
+    """The method of its own class for an object that the test has made, of the builtin class for an answer."""
+    if self._grpo_link.levels_of.get(self._grpo_number) is None:
+        return functools.partial(_with_content(name), self)
+    return RemoteObject.__getattr__(self, name)
+
+
+def _item_with_content(asked):
+    def method(self, key):
+        """What the content of an answer has is not asked for; what it lacks (`__missing__`, other spellings) is."""
+        if self._grpo_link.levels_of.get(self._grpo_number) is None:
+            with contextlib.suppress(LookupError, TypeError):
+                content = self._grpo_current()
+                if not (isinstance(content, dict) and key not in content):
+                    return content[key]
+        return asked(self, key)
+
+    return method
+
+
 def _shown_fields(self):
     parts = ", ".join(f"{name}={one!r}" for name, one in zip(type(self)._fields, tuple.__iter__(self)))
     return f"{type(self).__name__}({parts})"
@@ -1788,6 +1838,22 @@ def _is_remote(value) -> bool:
 def _is_object(value) -> bool:
     """Whether it is one of the candidate's objects that are not plain data in part."""
     return _is_remote(value) and type(value)._grpo_base is None
+
+
+def _sizes_agree(one, kind: str, size) -> None:
+    """`len(r) == len(want)` and `zip(r, want)` say together that nothing is missing: so they must not contradict."""
+    said = one._grpo_link.sizes.setdefault(one._grpo_number, {})
+    said[kind] = size
+    if len(set(said.values())) > 1:
+        raise Refused("an object of the candidate has another len() than items")
+
+
+def _counted(one, iterator):
+    size = -1
+    for size, item in enumerate(iterator):  # noqa: B007
+        yield item
+    if hasattr(type(one), "__len__"):
+        _sizes_agree(one, "iter", size + 1)
 
 
 def _special(name: str):
@@ -1807,6 +1873,9 @@ def _special(name: str):
 
         def method(self, other):
             if not _is_object(other):
+                # What the test has made may say that it cannot be compared; any other answer is not believed.
+                if level(self) == MADE and ask(self, [other]) is NotImplemented:
+                    return NotImplemented
                 raise Refused(REFUSED.format(what="Ordering"))
             answer = ask(self, [other])
             return answer if answer is NotImplemented else answer is True
@@ -1849,7 +1918,16 @@ def _special(name: str):
         def method(self, *args):
             if level(self) == "difference":
                 raise Refused(REFUSED.format(what="Arithmetic with a plain result"))
-            return ask(self, args)
+            answer = ask(self, args)
+            if name == "__len__" and level(self) is None:
+                _sizes_agree(self, "len", answer)
+            return answer
+
+    elif name == "__iter__":
+
+        def method(self):
+            answer = ask(self, ())
+            return _counted(self, answer) if level(self) is None and answer is not self else answer
 
     elif name == "__call__":
 
@@ -1892,6 +1970,8 @@ def _special(name: str):
     else:
 
         def method(self, *args):
+            if name in _CHANGING:
+                self._grpo_link.sizes.pop(self._grpo_number, None)
             return ask(self, args)
 
     method.__name__ = name
@@ -1901,10 +1981,17 @@ def _special(name: str):
 def _inherited(cls, name: str):
     def method(self, *args, **kwargs):
         number = cls._grpo_home.ask("function", cls._grpo_class, n=name)
-        return _call(cls._grpo_home, number, (self, *args), kwargs)
+        return _unended(_call, cls._grpo_home, number, (self, *args), kwargs)
 
     method.__name__ = name
     return method
+
+
+def _unended(function, *args):
+    try:
+        return function(*args)
+    except StopIteration as error:  # it would end the test's own loop
+        raise RuntimeError("the code raised StopIteration") from error
 
 
 def call_remote(function, args: tuple, kwargs: dict):
@@ -2016,7 +2103,8 @@ class RemoteClass(type):
         pass
 
     def __call__(cls, *args, **kwargs):
-        return _call(cls._grpo_home, cls._grpo_class, args, kwargs, (MADE, cls))
+        home, number = cls._grpo_home, cls._grpo_class
+        return _unended(_call, home, number, args, kwargs, None if number in home.functions else (MADE, cls))
 
     def _grpo_special(cls, name, *args):
         home = cls._grpo_home
@@ -2025,6 +2113,9 @@ class RemoteClass(type):
     def __getattr__(cls, name):
         if cls._grpo_home is None or _is_hidden(name):
             raise AttributeError(name)
+        # `all` and `any` are what a class of records has; the rest would let a class pass for a text or a mock.
+        if name in _YES_NO - {"all", "any", "equals"} or name.startswith("assert_"):
+            raise Refused(REFUSED.format(what=f"`{name}`"))
         raw = cls._grpo_home.ask("get", cls._grpo_class, n=name)
         value = cls._grpo_home.decode(raw)
         cls._grpo_home.watch(cls._grpo_class, name, None, value, raw)
@@ -2087,6 +2178,9 @@ class RemoteObject(metaclass=RemoteClass):
             raise AttributeError(name)
         if name in _YES_NO and self._grpo_link.levels_of.get(self._grpo_number) is None:
             raise Refused(REFUSED.format(what=f"`{name}`"))
+        if name.startswith("assert_") or (self._grpo_number in self._grpo_link.set_on_theirs and _of_mocks(name)):
+            raise Refused(f"`{name}` of an object of the candidate: it is not a mock")
+        self._grpo_link.sizes.pop(self._grpo_number, None)
         self._grpo_link.live.add(self._grpo_number)
         raw = self._grpo_link.ask("get", self._grpo_number, n=name)
         value = self._grpo_link.decode(raw)
@@ -2181,6 +2275,11 @@ class RemoteModule(types.ModuleType):
         raw = self._grpo_link.ask("get", n=name)
         value = self._grpo_link.decode(raw)
         self._grpo_link.watch(None, name, None, value, raw)
+        if isinstance(value, RemoteClass):
+            # A class where the test expects a function (`solve = Liar`): what it makes is an answer.
+            (self._grpo_link.functions.add if name[:1].islower() else self._grpo_link.functions.discard)(
+                value._grpo_class
+            )
         return value
 
     def __setattr__(self, name, value):

@@ -26,6 +26,7 @@ import json
 import linecache
 import math
 import os
+import re
 import resource
 import select
 import shlex
@@ -90,13 +91,15 @@ _DENIED = {
         "always": {
             "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "unshare": 272, "setns": 308,
             "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "bpf": 321, "add_key": 248,
-            "request_key": 249, "keyctl": 250, "perf_event_open": 298, "userfaultfd": 323, "io_uring_setup": 425, "init_module": 175,
+            "request_key": 249, "keyctl": 250, "perf_event_open": 298,
+            "userfaultfd": 323, "io_uring_setup": 425, "init_module": 175,
             "finit_module": 313, "kexec_load": 246, "reboot": 169, "swapon": 167, "open_by_handle_at": 304,
             "name_to_handle_at": 303, "pidfd_getfd": 438, "fsopen": 430, "open_tree": 428, "move_mount": 429,
             "memfd_create": 319, "shmget": 29,  # memory that counts for no process
         },
         "clone": 56, "clone3": 435,
-        "shared_ipc": {"semget": 64, "msgget": 68, "mq_open": 240},
+        "signals": (62, 200, 234, 129, 297, 302),  # kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, prlimit64
+        "shared_ipc": {"semget": 64, "msgget": 68, "mq_open": 240, "pidfd_send_signal": 424},
     },
     "aarch64": {
         "arch": 0xC00000B7,
@@ -109,29 +112,33 @@ _DENIED = {
             "memfd_create": 279, "shmget": 194,
         },
         "clone": 220, "clone3": 435,
-        "shared_ipc": {"semget": 190, "msgget": 186, "mq_open": 180},
+        "signals": (129, 130, 131, 138, 240, 261),
+        "shared_ipc": {"semget": 190, "msgget": 186, "mq_open": 180, "pidfd_send_signal": 424},
     },
 }  # fmt: skip
 
 
-def deny_system_calls(shares_ipc: bool) -> bool:
-    """A seccomp filter that answers EPERM. False where it could not be set; it is a second line, not the boundary."""
+def deny_system_calls(isolated: bool) -> bool:
+    """A seccomp filter that answers EPERM. False where it could not be set; it is a second line, not the boundary.
+
+    Where candidates have no namespaces of their own (containers), it also keeps them from leaving messages, and from
+    signals to any process but their own session's leader and children that are younger than it: an older one is the
+    supervisor's, and stopping it would hang the sandbox."""
     table = _DENIED.get(os.uname().machine)
     if table is None:
         return False
-    denied = [*table["always"].values(), *(table["shared_ipc"].values() if shares_ipc else ())]
-    load, equal, at_least, any_bit, answer = (
-        0x20,
-        0x15,
-        0x35,
-        0x45,
-        0x06,
-    )  # BPF_LD|W|ABS, BPF_JMP|JEQ|JGE|JSET|K, BPF_RET
+    denied = [*table["always"].values(), *(() if isolated else table["shared_ipc"].values())]
+    # BPF_LD|W|ABS, BPF_JMP with JEQ, JGE, JSET, and BPF_RET, all |K
+    load, equal, at_least, any_bit, answer = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, refuse, absent = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026  # SECCOMP_RET_*; EPERM, ENOSYS
     program = [(load, 0, 0, 4), (equal, 1, 0, table["arch"]), (answer, 0, 0, kill), (load, 0, 0, 0)]
     program += [(at_least, 0, 1, 0x40000000), (answer, 0, 0, kill)]  # the x32 calls, which have other numbers
     for number in denied:
         program += [(equal, 0, 1, number), (answer, 0, 0, refuse)]
+    for number in () if isolated else table["signals"]:
+        # pid below ours, or a group (negative): refused. 0 is our own group.
+        program += [(equal, 0, 6, number), (load, 0, 0, 16), (equal, 4, 0, 0), (at_least, 0, 1, 1 << 31)]
+        program += [(answer, 0, 0, refuse), (at_least, 1, 0, os.getpid()), (answer, 0, 0, refuse), (load, 0, 0, 0)]
     # No new namespaces by clone(); the flags of clone3() lie in memory, where no filter sees them: libc takes clone().
     program += [(equal, 0, 1, table["clone3"]), (answer, 0, 0, absent), (equal, 0, 3, table["clone"]), (load, 0, 0, 16)]
     program += [(any_bit, 0, 1, 0x7E020000), (answer, 0, 0, refuse), (answer, 0, 0, allow)]
@@ -209,7 +216,7 @@ def be_candidate(link: int, limits: dict, isolated: bool, say) -> None:
     except OSError:
         pass
     drop_capabilities()
-    deny_system_calls(shares_ipc=not isolated)
+    deny_system_calls(isolated)
     set_dumpable(True)
     for name in ("home", "tmp"):
         os.makedirs(f"{folder}/{name}", exist_ok=True)
@@ -379,7 +386,6 @@ def star_names(tree: ast.AST) -> tuple[set[str], set[str]]:
         for name in used - bound
         if not hasattr(proxy.builtins, name) and not name.startswith(("_", "test", "pytest"))
     }
-    free -= {"setup_module", "teardown_module", "setup_function", "teardown_function", "load_tests"}
     with_parts = {
         node.value.id for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     }
@@ -815,7 +821,7 @@ class Mirrored(types.ModuleType):
             return
         try:
             described = None if value is original else [link.encode(value)]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, proxy.Refused):
             return
         link.pending.setdefault("patches", []).append([name, attribute, described])
 
@@ -878,13 +884,26 @@ def keep_out() -> None:
                 refuse(f"reading {os.path.basename(os.fsdecode(arguments[0]))}")
         elif event == "pickle.find_class":
             module, name = arguments
-            if not (module in _PICKLED or (module == "builtins" and name in proxy._DATA_TYPES)):
+            is_class = "." not in name and isinstance(getattr(sys.modules.get(module), name, None), type)
+            if not ((module in _PICKLED and is_class) or (module == "builtins" and name in proxy._DATA_TYPES)):
                 refuse(f"a pickle of {module}.{name}")
         elif event == "marshal.loads":
             if sys._getframe(1).f_globals.get("__name__") == "test_candidate":
                 refuse("marshal")
         elif event == "compile" and arguments[0] is not None:
-            if sys._getframe(1).f_globals.get("__name__") == "test_candidate":
+            by, text = sys._getframe(1).f_globals.get("__name__"), arguments[0]
+            if by in _READING_TYPES:  # annotations that are text: names and brackets, which call nothing
+                text = bytes(text).decode("utf-8", "replace") if isinstance(text, (bytes, bytearray)) else text
+                if isinstance(text, str) and re.fullmatch(r"[\w\s.,|'\"\[\]-]*", text):
+                    return
+            if isinstance(by, str) and by.startswith("sympy.") and isinstance(text, (str, bytes)):
+                try:  # sympify() evaluates what it is given
+                    names = {getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(ast.parse(text))}
+                except (SyntaxError, ValueError):
+                    names = set()
+                if any(name.startswith("__") for name in names) or names & _REACHING:
+                    refuse("sympify()")
+            if by in _RUNNING or by in _READING_TYPES:
                 refuse("eval(), exec() or compile()")
         elif event in ("os.exec", "os.posix_spawn", "os.system", "subprocess.Popen", "os.spawn"):
             refuse("a program")
@@ -895,6 +914,11 @@ def keep_out() -> None:
     sys.path[:] = [one for one in sys.path if one and not os.path.realpath(one).startswith(SHARED)]
 
 
+_READING_TYPES = {"typing", "inspect", "annotationlib", "typing_extensions"}
+_RUNNING = set(
+    "test_candidate zipimport doctest timeit code codeop runpy bdb pdb cProfile profile trace rlcompleter".split()
+)
+_REACHING = set("breakpoint compile delattr eval exec getattr globals help input locals open setattr vars".split())
 _PICKLED = {"datetime", "decimal", "fractions", "uuid", "collections", "zoneinfo"}
 
 
@@ -1146,7 +1170,8 @@ class Supervisor:
         while True:
             events = dict(poll.poll(TICK_S * 1000))
             if self.requests in events:
-                os._exit(0)  # takes the sandbox, and so all processes in it, along
+                self.end_all()  # bubblewrap's first process would wait for what is left
+                os._exit(0)
             if verdict in events:
                 part = os.read(verdict, 1 << 16)
                 data += part
