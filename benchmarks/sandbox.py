@@ -105,11 +105,12 @@ def main() -> int:
 
     few = options.sequential
 
-    def one_by_one():
+    def one_by_one(plugins):
         for pair in zip(right[:few], files):
-            passes_in_one_process(box, *pair)
+            passes_in_one_process(box, *pair, plugins=plugins)
 
-    measure("pytest process each, one by one", one_by_one, few)
+    measure("pytest process each, one by one", lambda: one_by_one(True), few)
+    measure("  without installed plugins", lambda: one_by_one(False), few)
     measure("sandbox.judge", judged(right), COUNT)
     measure("  a tenth loops, 10 s each", judged(loops), COUNT)
     measure("  a tenth loops, with references", judged(loops, references=references), COUNT)
