@@ -61,7 +61,9 @@ class Session:
         if not self.config.option.stamp:
             return
         self.unproved = {item.nodeid for item in session.items if not item.get_closest_marker("stamp")}
-        left_out = set(Path(__file__).parent.rglob("test_*.py")) - {item.path for item in session.items}
+        tests = Path(__file__).parent
+        data = set((tests / "data").rglob("test_*.py"))  # what the sandbox judges, none of ours
+        left_out = set(tests.rglob("test_*.py")) - data - {item.path for item in session.items}
         self.broken |= {f"{path.relative_to(docsync.ROOT)} was not collected" for path in left_out}
         if self.config.args_source is self.config.ArgsSource.ARGS:
             self.broken.add("paths on the command line select a part of the suite")

@@ -1407,7 +1407,8 @@ def test_execution_reward(
     What tests cannot do in mode "split": compare an object of the candidate with plain data by its own `==`, `<`, `in`
     or `-` (an object the test has built itself may do arithmetic and `in`); see a change of an argument if the function
     also returns something; read the candidate's source or frames; pickle its objects; `eval` what it returns; run two
-    of its coroutines at once; be decorated as a whole by the candidate's code. `mode="auto"` finds the rows that need it, with a reference solution for each row.
+    of its coroutines at once; be decorated as a whole by the candidate's code. `mode="auto"` finds the rows that need
+    it, with a reference solution for each row.
 
     Args:
         completions (`list[str]` or `list[list[dict]]`): one per rollout; the last fenced block is taken as the code.
