@@ -1082,6 +1082,8 @@ class Supervisor:
         self.forks, self.forker, ready = self.start_zygote(lambda control: CandidateZygote(control, self.isolated))
         self.control, self.zygote, ready = self.start_zygote(lambda control: TestZygote(control, self.requests))
         self.keep = {os.getpid(), self.zygote, self.forker, *self.pids()}
+        with open(f"/proc/{self.forker}/stat") as file:  # the interpreter, which all forks share with the zygote
+            self.shared_pages = int(file.read().rpartition(")")[2].split()[21])
         gc.collect()
         gc.freeze()
         return {**ready, "isolated": self.isolated}
@@ -1214,7 +1216,7 @@ class Supervisor:
             except OSError:
                 continue
             ticks += sum(map(int, fields[11:15] if pid == candidate else fields[11:13]))
-            pages += int(fields[21])
+            pages += max(0, int(fields[21]) - self.shared_pages)
         disk = os.statvfs(SHARED)
         used["files"] = disk.f_files - disk.f_ffree
         used["cpu_s"] = max(used["cpu_s"], ticks / os.sysconf("SC_CLK_TCK"))
