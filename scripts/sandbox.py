@@ -887,6 +887,8 @@ def _examine(problems: list, run, mode: str, limits: Limits) -> dict:
 _problems: dict = {}  # what _examine found, for the life of the process
 
 
+TESTS_HINT = "they must be pytest source, `def test_…`, that imports from `candidate`"
+
 MODES = ("split", "changes", "inproc", "auto")
 
 
@@ -949,7 +951,7 @@ def judge(
     for source, test, reference in zip(sources, tests, references):
         problem = _problems[key, (test, reference)] if reference else Problem(mode, timeout_s, timeout_s)
         if "candidate" not in test:
-            problem = dataclasses.replace(problem, trouble="the tests never mention `candidate`")
+            problem = dataclasses.replace(problem, trouble=f"the tests never mention `candidate`; {TESTS_HINT}")
         if problem.trouble:
             tasks.append(Verdict("broken_tests", problem.trouble, is_ours=True, mode=problem.mode))
         else:

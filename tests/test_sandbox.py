@@ -711,6 +711,11 @@ def test_doctor_usage():
     assert doctor("--sandbox", "docker")[0] == 2
     assert doctor("--sandbox", "chroot")[0] == 2
     assert doctor("--image", "x", "--", "env")[0] == 2
+    assert doctor("--runtime", "runsc")[0] == 2
+    status, out, _ = doctor("--python", "/etc/passwd")
+    assert status == 1 and "/etc/passwd is no Python" in out
+    status, out, _ = doctor("--image", "no-such-image-anywhere")
+    assert status == 1 and "no-such-image-anywhere" in out and "bubblewrap" not in out
     done = subprocess.run([sys.executable, str(SCRIPT)], capture_output=True, text=True)
     assert done.returncode == 2 and "doctor" in done.stderr
 

@@ -391,16 +391,24 @@ exit codes: 0 every protection held, 1 one failed or could not be measured, 2 wr
         parser.error(f"--sandbox {options.sandbox} needs --image: one with python3 and pytest")
     if options.prefix and (options.image or options.sandbox != "auto"):
         parser.error("give either a command of your own or --sandbox and --image")
+    if options.runtime and not options.image:
+        parser.error("--runtime is for containers: it needs --image")
     checks, facts, sandbox = [], {}, None
     try:
         if options.prefix:
             sandbox = from_command(options.prefix, options.python or "python3")
         elif options.sandbox in ("docker", "podman"):
             sandbox = docker(options.image, options.runtime, options.python or "python3", engine=options.sandbox)
-        elif options.sandbox == "bubblewrap":
+        elif options.sandbox == "bubblewrap" or (options.python and not options.image):
             sandbox = bubblewrap(options.python)
         else:
             sandbox = detect(options.image)
+            if options.image and sandbox.kind == "bubblewrap":  # not what was asked about
+                sandbox = None
+                raise SandboxError(f"neither podman nor docker has the image {options.image}, or no daemon answers")
+            if options.image and (options.runtime or options.python):
+                engine, python = sandbox.command[0], options.python or "python3"
+                sandbox = docker(options.image, options.runtime, python, engine=engine)
         print(f"attacking {sandbox} from inside, about 30 s", file=sys.stderr)
         checks, facts = _doctor(sandbox)
     except SandboxError as error:
