@@ -903,8 +903,10 @@ def keep_out() -> None:
                     names = set()
                 if any(name.startswith("__") for name in names) or names & _REACHING:
                     refuse("sympify()")
-            if by in _RUNNING or by in _READING_TYPES:
-                refuse("eval(), exec() or compile()")
+            # Whoever is not known to compile its own text may be compiling the candidate's: eval() in a test, doctest,
+            # timeit, templates of jinja2, queries of pandas.
+            if str(by).partition(".")[0] not in _COMPILING:
+                refuse(f"eval(), exec() or compile() in {by}")
         elif event in ("os.exec", "os.posix_spawn", "os.system", "subprocess.Popen", "os.spawn"):
             refuse("a program")
 
@@ -915,8 +917,10 @@ def keep_out() -> None:
 
 
 _READING_TYPES = {"typing", "inspect", "annotationlib", "typing_extensions"}
-_RUNNING = set(
-    "test_candidate zipimport doctest timeit code codeop runpy bdb pdb cProfile profile trace rlcompleter".split()
+# These compile what they have written themselves, files of installed modules (importlib), or what is not run (ast).
+_COMPILING = set(
+    "_frozen_importlib_external ast attr collections dataclasses enum hypothesis importlib linecache namedtuple numpy "
+    "pluggy pydantic pytest _pytest sandbox_proxy sandbox_runner sympy unittest".split()
 )
 _REACHING = set("breakpoint compile delattr eval exec getattr globals help input locals open setattr vars".split())
 _PICKLED = {"datetime", "decimal", "fractions", "uuid", "collections", "zoneinfo"}
