@@ -1171,7 +1171,7 @@ class Supervisor:
         poll = select.poll()
         poll.register(verdict, select.POLLIN)
         poll.register(self.requests, 0)  # its end means that the trainer is gone
-        data, started = bytearray(), time.monotonic()
+        data, started, measured = bytearray(), time.monotonic(), time.monotonic()
         used = {"cpu_s": 0.0, "memory_mb": 0.0, "files": 0}
         while True:
             events = dict(poll.poll(TICK_S * 1000))
@@ -1183,8 +1183,10 @@ class Supervisor:
                 data += part
                 if not part or len(data) > 16 << 20:
                     break
-                continue
+                if time.monotonic() - measured < TICK_S:
+                    continue
             self.measure(used, candidate, judge)
+            measured = time.monotonic()
             if time.monotonic() - started > limits["wall_s"] or used["cpu_s"] > limits["cpu_s"]:
                 answer["why"] = "timeout"
             elif used["memory_mb"] > limits["memory_mb"]:
@@ -1221,8 +1223,11 @@ class Supervisor:
                 continue
             ticks += sum(map(int, fields[11:15] if pid == candidate else fields[11:13]))
             pages += max(0, int(fields[21]) - self.shared_pages)
-        disk = os.statvfs(SHARED)
-        used["files"] = disk.f_files - disk.f_ffree
+        try:
+            disk = os.statvfs(SHARED)
+            used["files"] = disk.f_files - disk.f_ffree
+        except OSError:  # removed by a candidate that has no namespaces of its own
+            pass
         used["cpu_s"] = max(used["cpu_s"], ticks / os.sysconf("SC_CLK_TCK"))
         used["memory_mb"] = max(used["memory_mb"], pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20))
 
