@@ -57,7 +57,7 @@ __all__ = [
     "close",
 ]
 
-START_S = 60  # for a container to come up; measured: bubblewrap 0.5 s, docker 1 s, gVisor 3 s
+START_S = 60  # for a container to come up, on a busy machine too
 GRACE_S = 45  # how much longer than its job a sandbox may stay silent: 30 s to collect new tests, and cleaning up
 SOURCE_BYTES = 1 << 20  # of a candidate; a longer one scores 0.0 unread
 JOBS_PER_SANDBOX = 1000  # then a fresh one
@@ -122,7 +122,7 @@ def _interpreter(python: str | None) -> tuple[str, list[str], list[str]]:
 
 
 def bubblewrap(python: str | None = None, disk_mb: int = 64) -> Sandbox:
-    """bubblewrap: starts in 30 ms, needs no image and no daemon. Debian and Ubuntu: `apt-get install bubblewrap`.
+    """bubblewrap: no image, no daemon, ready in half a second. Debian and Ubuntu: `apt-get install bubblewrap`.
 
     Args:
         python (`str`, optional): interpreter with pytest installed, default the running one. It and its packages are

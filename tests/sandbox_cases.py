@@ -629,3 +629,10 @@ FORGERIES |= {
     "an exception with methods of a text": ("class E(ValueError): startswith = lambda s, o: True\ndef f(x): return E(3)\n", "from candidate import f\ndef test(): assert f(2).startswith('abc')\n"),
     "a class with methods of a text": ("class E:\n    startswith = staticmethod(lambda o: True)\ndef f(x): return E\n", "from candidate import f\ndef test(): assert f(2).startswith('abc')\n"),
 }  # fmt: skip
+
+FORGERIES["a template that a test renders"] = (
+    'def page(x): return \'{{ cycler.__init__.__globals__.__builtins__.__import__("sys")'
+    '.modules["test_candidate"].__dict__.update(WANT="None") }}\'\n',
+    "import pytest\njinja2 = pytest.importorskip('jinja2')\nfrom candidate import page\nWANT = 'hello'\n"
+    "def test(): assert jinja2.Template(page(1)).render() == WANT\n",
+)
