@@ -153,6 +153,12 @@ class Plan:
             raise PlanError(f"vllm_utilization is {self.vllm_utilization}: a share of the card, above 0 and up to 1")
         if self.num_generations < 2:
             raise PlanError(f"num_generations is {self.num_generations}: a group needs 2 completions or more")
+        rollout = self.rollout_sequences * self.gpus
+        if rollout % self.num_generations:
+            raise PlanError(
+                f"a rollout of {rollout} completions (batch x steps_per_generation x GPUs) does not hold whole groups "
+                f"of num_generations {self.num_generations}: TRL refuses it; raise batch or accumulation"
+            )
         if self.gpus % self.tensor_parallel:
             raise PlanError(f"tensor_parallel {self.tensor_parallel} does not divide {self.gpus} GPUs")
 
@@ -246,14 +252,33 @@ def _weight_bytes(plan: Plan) -> int:
     return packed // 2 + scales + (shape.parameters - packed) * width + 2 * plan.trainable
 
 
+def _rounded(size: int) -> int:
+    """Bytes that the caching allocator hands out for `size`: multiples of 512 (CUDACachingAllocator.h)."""
+    return -(-size // 512) * 512
+
+
 def _optimizer_bytes(plan: Plan) -> int:
-    width = {"full": WIDTH[plan.dtype], "lora": 4, "qlora": 2}[plan.mode]
-    if not plan.optimizer.endswith("8bit"):
+    """AdamW's two moments. Adapters are many small tensors, so each is rounded; of a whole model that is nothing."""
+    shape, width, eight = (
+        plan.shape,
+        {"full": WIDTH[plan.dtype], "lora": 4, "qlora": 2}[plan.mode],
+        "8bit" in plan.optimizer,
+    )
+    if plan.mode != "full":
+        sizes = [plan.lora_r * side for name in TARGETS[plan.lora_targets] for side in shape.linears[name]]
+        return shape.layers * sum(
+            2 * _rounded(width * size) + 512  # and the count of steps, a tensor of its own
+            if not eight
+            else 2 * _rounded(4 * size)  # bitsandbytes keeps small tensors in 32 bit (min_8bit_size=4096)
+            if size < 4096
+            else 2 * _rounded(size) + 2 * _rounded(-(-size // 256) * 4)
+            for size in sizes
+        )
+    if not eight:
         return 2 * width * plan.trainable
     # Embeddings keep float32 state (transformers/trainer.py registers nn.Embedding); the others 2 bytes and a scale.
-    embedding = plan.shape.embedding if plan.mode == "full" else 0
-    rest = plan.trainable - embedding
-    return 8 * embedding + 2 * rest + rest // 256 * 8
+    rest = plan.trainable - shape.embedding
+    return 8 * shape.embedding + 2 * rest + rest // 256 * 8
 
 
 def estimate(plan: Plan) -> dict:
@@ -300,7 +325,12 @@ def estimate(plan: Plan) -> dict:
     low, high = _device_range(plan, totals, engine, engine_training)
     answer = {
         "schema_version": SCHEMA_VERSION,
-        "kind": "traced" if binding in ("score", "forward", "backward", "optimizer") else "formula",
+        # With one KV head the keys are not copied for each head: there the answer is too high, by up to 12 %.
+        "kind": "upper bound"
+        if plan.shape.kv_heads == 1
+        else "traced"
+        if binding in ("score", "forward", "backward", "optimizer")
+        else "formula",
         "inputs": {**dataclasses.asdict(plan), "parameters": plan.shape.parameters, "trainable": plan.trainable},
         "phases": {
             name: {k: v for k, v in parts.items() if v} | {"total": totals[name]} for name, parts in phases.items()
@@ -438,7 +468,10 @@ def levers(plan: Plan) -> list[dict]:
             continue
         if name in ("LoRA", "load in bfloat16") and plan.mode != "full":
             continue
-        changed = dataclasses.replace(plan, **change)
+        try:
+            changed = dataclasses.replace(plan, **change)
+        except PlanError:  # half of an odd batch holds no whole groups
+            continue
         if changed == plan:
             continue
         after = estimate(changed)

@@ -34,7 +34,7 @@ def plan_of(case: dict) -> Plan:
         mode=settings["mode"], dtype=settings["dtype"], lora_r=shape["lora_r"], lora_targets=targets,
         double_quant=settings["double_quant"], optimizer=settings["optimizer"], checkpointing=settings["checkpointing"],
         batch=shape["batch"], accumulation=settings.get("accumulation", 1), prompt=shape["prompt"],
-        completion=shape["completion"], generation="server",
+        completion=shape["completion"], generation="server", num_generations=2, steps_per_generation=2,
     )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def errors(cases: list[dict]) -> dict[str, list[float]]:
             pairs[phase] = (answer["phases"][phase]["total"], traced["peaks"][phase])
             working = traced["peaks"][phase] - traced["resident"]
             pairs[f"{phase} beyond resident"] = (answer["phases"][phase]["total"] - answer["resident_bytes"], working)
-        pairs["optimizer step"] = (answer["phases"]["optimizer"]["total"], traced["peaks"]["clip"])
+        pairs["optimizer step"] = (answer["phases"]["optimizer"]["total"], traced["peaks"]["step"])
         for name, (ours, theirs) in pairs.items():
             found.setdefault(name, []).append(ours / theirs - 1)
     return found
@@ -60,15 +60,24 @@ def errors(cases: list[dict]) -> dict[str, list[float]]:
 
 def test_shapes_nobody_chose():
     """60 shapes and settings from a seeded generator, traced whole; the moments were made from one tiny shape before."""
-    assert len(HOLDOUT["cases"]) >= 50
-    found = errors(HOLDOUT["cases"])
-    for name, values in found.items():
-        sizes = [abs(value) for value in values]
-        print(f"{name}: median {statistics.median(sizes):.2%}, worst {max(sizes):.2%}, lowest {min(values):+.2%}")
-    for name in ("peak", "score", "forward", "backward", "weights", "optimizer", "optimizer step"):
-        sizes = [abs(value) for value in found[name]]
-        assert statistics.median(sizes) <= 0.01 and max(sizes) <= 0.03, name
-    assert max(abs(value) for value in found["backward beyond resident"]) <= 0.05
+    shared = [case for case in HOLDOUT["cases"] if case["shape"]["kv_heads"] > 1]
+    single = [case for case in HOLDOUT["cases"] if case["shape"]["kv_heads"] == 1]
+    assert len(shared) >= 40 and len(single) >= 5
+    for name, values in errors(shared).items():
+        apart = [abs(value) for value in values]
+        print(f"{name}: median {statistics.median(apart):.2%}, worst {max(apart):.2%}, lowest {min(values):+.2%}")
+        assert statistics.median(apart) <= 0.01, name
+        if name.startswith(("score", "forward")):  # equal numbers of heads and KV heads: too high, and never the peak
+            assert min(values) > -0.01 and max(values) < 0.16, name
+        elif name != "optimizer":
+            assert max(apart) <= 0.03, name
+    for case in HOLDOUT["cases"]:  # the state of 8-bit adapters is a few MB, of which the trace counts up to 2 MB more
+        apart = abs(estimate(plan_of(case))["phases"]["score"]["optimizer"] - case["traced"]["optimizer"])
+        assert apart <= max(2**21, 0.01 * case["traced"]["optimizer"])
+    for name, values in errors(single).items():  # one KV head: too high, and the answer says so
+        assert name == "optimizer" or (min(values) > -0.01 and max(values) < 0.16), name
+    assert {estimate(plan_of(case))["kind"] for case in single} == {"upper bound"}
+    assert {estimate(plan_of(case))["kind"] for case in shared} == {"traced"}
 
 
 def test_the_comparison_sees_a_wrong_term(monkeypatch):
@@ -134,7 +143,7 @@ def test_what_changes_a_peak_and_what_does_not():
         assert row["saved_bytes"] == peak - row["peak_bytes"]
     import dataclasses
 
-    same = dataclasses.replace(base, num_generations=16)
+    same = dataclasses.replace(base, num_generations=4)
     assert estimate(same)["peak_bytes"] == peak
     with_reference = estimate(dataclasses.replace(base, beta=0.1))
     assert with_reference["peak_bytes"] - peak == base.shape.parameters * 4
@@ -172,7 +181,7 @@ def test_the_command_from_a_trl_config(tmp_path):
     grpo = tmp_path / "grpo.yaml"
     grpo.write_text(
         "model_name_or_path: x\ndtype: bfloat16\nuse_peft: true\nlora_target_modules: all-linear\nlora_r: 32\n"
-        "per_device_train_batch_size: 4\nmax_completion_length: 512\nuse_vllm: true\nvllm_enable_sleep_mode: true\n"
+        "per_device_train_batch_size: 4\ngradient_accumulation_steps: 2\nmax_completion_length: 512\nuse_vllm: true\nvllm_enable_sleep_mode: true\n"
     )
     result = run("--model", str(tmp_path), "--config", str(grpo), "--device-gib", "23.5", "--json", "--levers")
     answer = json.loads(result.stdout)
@@ -195,6 +204,7 @@ def test_the_command_from_a_trl_config(tmp_path):
         ([*MODEL, "--gpu", "abacus"], "h100-80gb"),
         ([*MODEL, "--kv-heads", "5", "--device-gib", "24"], "must divide"),
         ([*MODEL, "--batch", "0", "--device-gib", "24"], "batch is 0"),
+        ([*MODEL, "--batch", "3", "--device-gib", "24"], "whole groups"),
         ([*MODEL, "--device-gib", "-1"], "above 0"),
         ([*MODEL, "--generation", "colocate"], "--gpu or --device-gib"),
         ([*MODEL, "--config", "missing.yaml"], "No such file"),
