@@ -50,6 +50,11 @@ class PlanError(ValueError):
     """Input that cannot be planned with; the message says what, where and how to mend it."""
 
 
+def _whole(name: str, value: object, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise PlanError(f"{name} is {value!r}, and must be a whole number, {least} or more")
+
+
 @dataclass(frozen=True)
 class Shape:
     """What of a model's config decides its memory. `head_dim` is elements per head, `mlp` the width inside the MLP."""
@@ -67,8 +72,7 @@ class Shape:
 
     def __post_init__(self):
         for name in ("layers", "hidden", "mlp", "heads", "kv_heads", "head_dim", "vocabulary"):
-            if getattr(self, name) < 1:
-                raise PlanError(f"{name} is {getattr(self, name)}, and must be at least 1")
+            _whole(name, getattr(self, name))
         if self.heads % self.kv_heads:
             raise PlanError(f"{self.heads} heads cannot share {self.kv_heads} KV heads: the one must divide the other")
 
@@ -147,12 +151,18 @@ class Plan:
             if getattr(self, name) not in allowed:
                 raise PlanError(f"{name} is {getattr(self, name)!r}; choose from {', '.join(allowed)}")
         for name in ("batch", "accumulation", "prompt", "completion", "lora_r", "tensor_parallel", "gpus"):
-            if getattr(self, name) < 1:
-                raise PlanError(f"{name} is {getattr(self, name)}, and must be at least 1")
-        if not 0 < self.vllm_utilization <= 1:
-            raise PlanError(f"vllm_utilization is {self.vllm_utilization}: a share of the card, above 0 and up to 1")
-        if self.num_generations < 2:
-            raise PlanError(f"num_generations is {self.num_generations}: a group needs 2 completions or more")
+            _whole(name, getattr(self, name))
+        _whole("num_generations", self.num_generations, 2)
+        for name in ("steps_per_generation", "vllm_max_length"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name))
+        for name in ("double_quant", "checkpointing", "sleep"):
+            if not isinstance(getattr(self, name), bool):
+                raise PlanError(f"{name} is {getattr(self, name)!r}, and must be true or false")
+        for name, most in (("vllm_utilization", 1.0), ("beta", float("inf"))):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+                raise PlanError(f"{name} is {value!r}, and must be a number from 0 to {most:g}")
         rollout = self.rollout_sequences * self.gpus
         if rollout % self.num_generations:
             raise PlanError(
@@ -174,7 +184,13 @@ class Plan:
         return self.shape.adapter_parameters(self.lora_r, self.lora_targets)
 
     @property
+    def trainable_width(self) -> int:
+        """Bytes of a trained weight: PEFT keeps adapters in float32, TRL casts those of a 4-bit model to bfloat16."""
+        return {"full": WIDTH[self.dtype], "lora": 4, "qlora": 2}[self.mode]
+
+    @property
     def recipe(self) -> str:
+        """Name of the traced combination in memory_moments.json."""
         kind = "qk-norm" if self.shape.qk_norm else "plain"
         start = f"{self.mode} {self.dtype} {'checkpointing' if self.checkpointing else 'stored'} {kind}"
         if self.mode != "full":
@@ -213,6 +229,8 @@ PARTS = {
 
 @functools.cache
 def _moments() -> dict:
+    if not Path(__file__).with_name("memory_moments.json").exists():
+        raise PlanError(f"memory_moments.json is not beside {Path(__file__).name}: copy it too")
     return json.loads(Path(__file__).with_name("memory_moments.json").read_text(encoding="utf-8"))
 
 
@@ -243,13 +261,13 @@ def _weight_bytes(plan: Plan) -> int:
     shape, width = plan.shape, WIDTH[plan.dtype]
     if plan.mode == "full":
         return shape.parameters * width
-    if plan.mode == "lora":  # PEFT keeps adapters in float32 (autocast_adapter_dtype)
-        return shape.parameters * width + 4 * plan.trainable
+    adapters = plan.trainable_width * plan.trainable
+    if plan.mode == "lora":
+        return shape.parameters * width + adapters
     packed = shape.linear_parameters
     # bitsandbytes: 4 bits, and a float32 scale for 64 weights; nested, a byte and a float32 for 256 of those.
     scales = packed // 64 * 4 if not plan.double_quant else packed // 64 + packed // 64 // 256 * 4
-    # TRL casts the adapters of a quantised model to bfloat16 (grpo_trainer.py, "QLoRA").
-    return packed // 2 + scales + (shape.parameters - packed) * width + 2 * plan.trainable
+    return packed // 2 + scales + (shape.parameters - packed) * width + adapters
 
 
 def _rounded(size: int) -> int:
@@ -259,11 +277,7 @@ def _rounded(size: int) -> int:
 
 def _optimizer_bytes(plan: Plan) -> int:
     """AdamW's two moments. Adapters are many small tensors, so each is rounded; of a whole model that is nothing."""
-    shape, width, eight = (
-        plan.shape,
-        {"full": WIDTH[plan.dtype], "lora": 4, "qlora": 2}[plan.mode],
-        "8bit" in plan.optimizer,
-    )
+    shape, width, eight = plan.shape, plan.trainable_width, "8bit" in plan.optimizer
     if plan.mode != "full":
         sizes = [plan.lora_r * side for name in TARGETS[plan.lora_targets] for side in shape.linears[name]]
         return shape.layers * sum(
@@ -284,7 +298,9 @@ def _optimizer_bytes(plan: Plan) -> int:
 def estimate(plan: Plan) -> dict:
     """Bytes of each phase, the peak, what vLLM is left with and the verdict; stable keys, bytes as integers.
 
-    The peak's kind is "traced": for dense models on one GPU it repeats a count of the real training step.
+    `kind` is that of the peak's trainer part: "traced" (on one GPU it repeats a count of the real training step),
+    "formula" (generation, weight sync, DDP's buckets, the foreach optimizer) or "upper bound" (one KV head).
+    PlanError if the combination was not traced, or if colocate mode has no card to take its share of.
     """
     weights, optimizer = _weight_bytes(plan), _optimizer_bytes(plan)
     reference = plan.shape.parameters * WIDTH[plan.dtype] if plan.beta and plan.mode == "full" else 0
@@ -313,7 +329,7 @@ def estimate(plan: Plan) -> dict:
     step["foreach_temporary"] = sum(step.values()) if plan.optimizer == "adamw_torch" else 0
     phases["optimizer"] = {**resident, **step, "engine": engine_training}
     if plan.gpus > 1:  # DDP's buckets are a copy of the gradients (gradient_as_bucket_view=False in accelerate)
-        copied = {"full": WIDTH[plan.dtype], "lora": 4, "qlora": 2}[plan.mode] * plan.trainable
+        copied = plan.trainable_width * plan.trainable
         for phase in ("score", "forward", "backward", "optimizer"):
             phases[phase]["ddp_buckets"] = copied
     if plan.generation != "transformers":
@@ -323,14 +339,14 @@ def estimate(plan: Plan) -> dict:
     binding = max(totals, key=totals.get)
     vllm = _vllm(plan) if plan.generation == "colocate" else None
     low, high = _device_range(plan, totals, engine, engine_training)
+    traced = binding in ("score", "forward", "backward", "optimizer") and plan.gpus == 1
+    if plan.shape.kv_heads == 1:  # its keys are not copied for each head: too high by up to 12 %
+        kind = "upper bound"
+    else:
+        kind = "traced" if traced and not phases[binding].get("foreach_temporary") else "formula"
     answer = {
         "schema_version": SCHEMA_VERSION,
-        # With one KV head the keys are not copied for each head: there the answer is too high, by up to 12 %.
-        "kind": "upper bound"
-        if plan.shape.kv_heads == 1
-        else "traced"
-        if binding in ("score", "forward", "backward", "optimizer")
-        else "formula",
+        "kind": kind,
         "inputs": {**dataclasses.asdict(plan), "parameters": plan.shape.parameters, "trainable": plan.trainable},
         "phases": {
             name: {k: v for k, v in parts.items() if v} | {"total": totals[name]} for name, parts in phases.items()
@@ -439,7 +455,7 @@ def rates(plan: Plan, gpu_name: str) -> dict:
             if each <= 20
             else "choose a size class of 3B or less, or another machine (judgement)"
         )
-    known = gpu_name in gpu_rates.VALIDATED
+    known = card.key in gpu_rates.VALIDATED
     return {**decode, **step, "kind": "bound" if known else "bound, unvalidated", "advice": advice}
 
 
@@ -472,8 +488,8 @@ def levers(plan: Plan) -> list[dict]:
             changed = dataclasses.replace(plan, **change)
         except PlanError:  # half of an odd batch holds no whole groups
             continue
-        if changed == plan:
-            continue
+        if changed == plan or (changed.mode == "qlora" and changed.generation != "transformers"):
+            continue  # nothing changes, or the weight sync is reported broken
         after = estimate(changed)
         found.append(
             {
@@ -498,13 +514,20 @@ def read_shape(config: dict, where: str = "the config") -> Shape:
         raise PlanError(f"{where}: model_type is {kind!r}: {reason}; known: {known}. Shape flags plan a dense decoder")
     try:
         heads = config["num_attention_heads"]
+        _whole("num_attention_heads", heads)
+        _whole("hidden_size", config["hidden_size"])
+        # Only in Llama's config does a missing number mean as many as heads.
+        kv_heads = config.get("num_key_value_heads", heads) if kind == "llama" else config["num_key_value_heads"]
+        head_dim = config.get("head_dim") or (128 if kind == "qwen3" else config["hidden_size"] // heads)
         return Shape(
             layers=config["num_hidden_layers"], hidden=config["hidden_size"], mlp=config["intermediate_size"],
-            heads=heads, kv_heads=config.get("num_key_value_heads") or heads,
-            head_dim=config.get("head_dim") or config["hidden_size"] // heads, vocabulary=config["vocab_size"],
+            heads=heads, kv_heads=kv_heads,
+            head_dim=head_dim, vocabulary=config["vocab_size"],
             tied=bool(config.get("tie_word_embeddings", False)), qk_norm=ARCHITECTURES[kind],
             attention_bias=config.get("attention_bias", False) or kind == "qwen2",
         )  # fmt: skip
+    except PlanError as error:
+        raise PlanError(f"{where}: {error}") from None
     except KeyError as missing:
         raise PlanError(f"{where}: {missing} is missing; it must be the model's own config.json") from None
 
@@ -518,18 +541,23 @@ def plan_from_trl(path: Path) -> dict:
 
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PlanError(f"{path}: {error.strerror}; give the YAML that `trl grpo --config` takes") from None
-    except yaml.YAMLError as error:
-        raise PlanError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text in UTF-8"
+        raise PlanError(f"{path}: {reason}; give the YAML that `trl grpo --config` takes") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise PlanError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(config, dict):
         raise PlanError(f"{path}: holds no settings; it must be the YAML that `trl grpo --config` takes")
     for name, mend in {
         "fsdp": "FSDP was not traced", "deepspeed": "ZeRO was not traced",
-        "load_in_8bit": "8-bit weights were not traced",
+        "load_in_8bit": "8-bit weights were not traced", "cast_lm_head_to_fp32": "a float32 head was not traced",
+        "use_dora": "DoRA was not traced", "lora_modules_to_save": "trained copies of modules were not traced",
+        "lora_target_parameters": "adapters on parameters were not traced",
+        "torch_compile": "compiled layers were not traced", "use_liger_kernel": "Liger's layers were not traced",
+        "max_prompt_length": "TRL 1.16 has no such argument; say it with --prompt",
     }.items():  # fmt: skip
         if config.get(name):
-            raise PlanError(f"{path}: {name} is set: {mend}; plan without it, or measure a run of two steps")
+            raise PlanError(f"{path}: {name} is set: {mend}; remove the line to plan without it")
     init = config.get("model_init_kwargs") or {}
     found = {"dtype": config.get("dtype") or (init.get("dtype") if isinstance(init, dict) else None) or "float32"}
     if config.get("bf16") is False and not config.get("fp16"):
@@ -556,6 +584,15 @@ def plan_from_trl(path: Path) -> dict:
         "vllm_tensor_parallel_size": "tensor_parallel",
     }  # fmt: skip
     found |= {field_name: config[name] for name, field_name in same.items() if config.get(name) is not None}
+    if config.get("generation_batch_size") is not None:  # TRL: one of it and steps_per_generation
+        rollout, batch = config["generation_batch_size"], config.get("per_device_train_batch_size") or 8
+        _whole("generation_batch_size", rollout)
+        _whole("per_device_train_batch_size", batch)
+        if rollout % batch or "steps_per_generation" in found:
+            raise PlanError(
+                f"{path}: generation_batch_size must be a multiple of the batch, without steps_per_generation"
+            )
+        found["steps_per_generation"] = rollout // batch
     found["generation"] = config.get("vllm_mode", "colocate") if config.get("use_vllm") else "transformers"
     return found
 
@@ -568,7 +605,7 @@ def _config_json(text: str) -> tuple[dict, str]:
     if path.exists():
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise PlanError(f"{path}: not a config.json: {error}") from None
         if not isinstance(config, dict):
             raise PlanError(f"{path}: holds no JSON object; it must be the model's own config.json")
@@ -654,7 +691,7 @@ def as_text(answer: dict) -> str:
             f"a sequence, {found['tokens_s']:.0f} in all ({found['decode_bound_by']}); {found['kind']}"
         )
         rows.append(
-            f"step        {low:.0f} to {high:.0f} s without rewards and overheads; a forecast, often 2 to 5 x too low"
+            f"step        {low:.0f} to {high:.0f} s without rewards, overheads; published runs took 2 to 5 times that"
         )
         if found["advice"]:
             rows.append(f"advice      {found['advice']}")
@@ -685,7 +722,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__.split("\n\n")[0] + "\n\n" + __doc__.split("\n\n")[1],
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example:\n  python scripts/estimate_memory.py --model config.json --config grpo.yaml --gpu h200\n\n"
-        "exit codes: 0 = fits (or no GPU named), 1 = tight or does not fit, 2 = bad usage or input",
+        "exit codes: 0 = fits (or no GPU named), 1 = tight, does not fit, or QLoRA with vLLM, 2 = bad usage or input",
     )
     model = parser.add_argument_group("model: a config, or its shape")
     model.add_argument("--model", help="config.json, a folder that holds one, or a hub id")
@@ -709,7 +746,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--num-generations", type=int, metavar="N", help="of a group; changes no peak (8)")
     run.add_argument("--steps-per-generation", type=int, metavar="N", help="micro-steps per rollout (accumulation)")
     run.add_argument("--beta", type=float, help="above 0 with full fine-tuning: a reference model (0.0)")
-    run.add_argument("--generation", choices=("transformers", "colocate", "server"), help="colocate if not said")
+    run.add_argument(
+        "--generation", choices=("transformers", "colocate", "server"), help="colocate; without a card: server"
+    )
     run.add_argument("--vllm-utilization", type=float, metavar="SHARE", help="vllm_gpu_memory_utilization (0.3)")
     run.add_argument("--vllm-max-length", type=int, metavar="N", help="vllm_max_model_length (prompt + completion)")
     run.add_argument("--sleep", action="store_true", default=None, help="vllm_enable_sleep_mode (off)")
@@ -748,12 +787,12 @@ def plan_from_arguments(arguments: argparse.Namespace) -> Plan:
         if item.name not in ("shape", "device_bytes") and value is not None:
             settings[item.name] = value
     device = _device(arguments)
-    if device is None and settings.get("generation", "colocate") == "colocate":
-        settings["generation"] = settings.get("generation") or "server"  # without a card its share has no size
+    if device is None:
+        settings.setdefault("generation", "server")  # vLLM's share of a card that nobody named has no size
     try:
         return Plan(shape, **settings, device_bytes=device)
-    except TypeError as error:
-        raise PlanError(f"{arguments.config or 'flags'}: a setting has the wrong type: {error}") from None
+    except PlanError as error:
+        raise PlanError(f"{arguments.config}: {error}" if arguments.config else str(error)) from None
 
 
 def main() -> int:
@@ -772,7 +811,7 @@ def main() -> int:
         print(json.dumps(answer, indent=2))
     else:
         print(as_markdown(answer) if arguments.markdown else as_text(answer))
-    return 0 if answer["verdict"].startswith(("fits", "not judged")) else 1
+    return 0 if answer["verdict"].startswith(("fits", "not judged")) and "warning" not in answer else 1
 
 
 if __name__ == "__main__":

@@ -222,7 +222,8 @@ def test_published_steps_and_training_are_slower_than_the_bounds():
     steps = [point for point in POINTS if point["kind"] == "step"]
     assert len(steps) >= 3
     for point in steps:
-        assert rate_points.step_of(point)["step_seconds_low"] < point["seconds"], point["id"]
+        times = point["seconds"] / rate_points.step_of(point)["step_seconds_low"]
+        assert 2 <= times <= 5.1, point["id"]  # estimate_memory.py prints "2 to 5 times"
     train = [point for point in POINTS if point["kind"] == "train"]
     assert len(train) >= 8
     assert all(rate_points.utilisation(point) < 1 for point in train)
