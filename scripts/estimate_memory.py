@@ -507,7 +507,7 @@ def levers(plan: Plan) -> list[dict]:
 def read_shape(config: dict, where: str = "the config") -> Shape:
     """The shape in a model's `config.json`. What was not traced is refused with the reason."""
     kind = config.get("model_type")
-    if kind not in ARCHITECTURES:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         experts = any("expert" in key for key in config)
         reason = "mixture of experts was not traced" if experts else "this architecture was not traced"
         known = ", ".join(sorted(ARCHITECTURES))
@@ -535,15 +535,28 @@ def read_shape(config: dict, where: str = "the config") -> Shape:
 # ---- the command
 
 
+MOST_BYTES = 2**20  # of a config: a parser would be busy for minutes with a dataset given by mistake
+
+
+def _text(path: Path, what: str) -> str:
+    """The text of a small file, or one line that says why not and what should have been given."""
+    try:
+        if path.is_file() and path.stat().st_size > MOST_BYTES:
+            raise PlanError(f"{path}: {path.stat().st_size:,} bytes are too many for a config; give {what}")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror}; give {what}") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"{path}: not text in UTF-8; give {what}") from None
+
+
 def plan_from_trl(path: Path) -> dict:
     """Fields of a Plan from the YAML that `trl grpo --config` takes; what it does not say is TRL's default."""
     import yaml
 
+    text = _text(path, "the YAML that `trl grpo --config` takes")
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not text in UTF-8"
-        raise PlanError(f"{path}: {reason}; give the YAML that `trl grpo --config` takes") from None
+        config = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise PlanError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(config, dict):
@@ -554,14 +567,15 @@ def plan_from_trl(path: Path) -> dict:
         "use_dora": "DoRA was not traced", "lora_modules_to_save": "trained copies of modules were not traced",
         "lora_target_parameters": "adapters on parameters were not traced",
         "torch_compile": "compiled layers were not traced", "use_liger_kernel": "Liger's layers were not traced",
+        "use_liger_loss": "TRL 1.16 has no such argument",
         "max_prompt_length": "TRL 1.16 has no such argument; say it with --prompt",
     }.items():  # fmt: skip
         if config.get(name):
             raise PlanError(f"{path}: {name} is set: {mend}; remove the line to plan without it")
     init = config.get("model_init_kwargs") or {}
     found = {"dtype": config.get("dtype") or (init.get("dtype") if isinstance(init, dict) else None) or "float32"}
-    if config.get("bf16") is False and not config.get("fp16"):
-        raise PlanError(f"{path}: bf16 is false: only training under autocast was traced; remove the line")
+    if config.get("bf16") not in (None, True) and not config.get("fp16"):
+        raise PlanError(f"{path}: bf16 is {config['bf16']!r}: only training under autocast was traced; remove the line")
     if config.get("use_peft"):
         found["mode"] = "qlora" if config.get("load_in_4bit") else "lora"
         targets = config.get("lora_target_modules")
@@ -603,9 +617,10 @@ def _config_json(text: str) -> tuple[dict, str]:
     if path.is_dir():
         path = path / "config.json"
     if path.exists():
+        text = _text(path, "the model's own config.json")
         try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            config = json.loads(text)
+        except (ValueError, RecursionError) as error:
             raise PlanError(f"{path}: not a config.json: {error}") from None
         if not isinstance(config, dict):
             raise PlanError(f"{path}: holds no JSON object; it must be the model's own config.json")
@@ -631,8 +646,8 @@ def _config_json(text: str) -> tuple[dict, str]:
 
 def _device(arguments: argparse.Namespace) -> int | None:
     if arguments.device_gib is not None:
-        if arguments.device_gib <= 0:
-            raise PlanError(f"--device-gib is {arguments.device_gib}, and must be above 0")
+        if not 0 < arguments.device_gib < 2**20:
+            raise PlanError(f"--device-gib is {arguments.device_gib}, and must be above 0 and in GiB")
         return int(arguments.device_gib * GIB)
     if arguments.gpu is None:
         return None
@@ -687,11 +702,11 @@ def as_text(answer: dict) -> str:
     if found := answer.get("rates"):
         low, high = found["step_seconds_low"], found["step_seconds_high"]
         rows.append(
-            f"rollout     at least {found['rollout_seconds']:.0f} s, {found['tokens_s_per_sequence']:.0f} tokens/s "
-            f"a sequence, {found['tokens_s']:.0f} in all ({found['decode_bound_by']}); {found['kind']}"
+            f"rollout     at least {found['rollout_seconds']:.1f} s, {found['tokens_s_per_sequence']:.0f} tokens/s "
+            f"a sequence, {found['tokens_s']:,.0f} in all ({found['decode_bound_by']}); {found['kind']}"
         )
         rows.append(
-            f"step        {low:.0f} to {high:.0f} s without rewards, overheads; published runs took 2 to 5 times that"
+            f"step        {low:.1f} to {high:.1f} s without rewards, overheads; published runs took 2 to 5 times that"
         )
         if found["advice"]:
             rows.append(f"advice      {found['advice']}")

@@ -177,6 +177,8 @@ def test_the_command_from_a_trl_config(tmp_path):
         ([*MODEL, "--batch", "0", "--device-gib", "24"], "batch is 0"),
         ([*MODEL, "--batch", "3", "--device-gib", "24"], "whole groups"),
         ([*MODEL, "--device-gib", "-1"], "above 0"),
+        ([*MODEL, "--device-gib", "nan"], "above 0"),
+        ([*MODEL, "--device-gib", "inf"], "above 0"),
         ([*MODEL, "--generation", "colocate"], "--gpu or --device-gib"),
         ([*MODEL, "--config", "missing.yaml"], "No such file"),
     ],
@@ -254,6 +256,7 @@ def test_a_copy_without_the_moments_says_so(tmp_path):
 BAD_FILES = {
     "bytes.json": b"\xff\xfe\x00", "cut.json": b'{"model_type": "llama", "hidden_si', "list.json": b"[1]",
     "deep.json": b"[" * 100_000, "words.json": b'{"model_type": "qwen2", "num_attention_heads": "many"}',
+    "huge.json": b"[" + b"1," * 2**20 + b"1]", "list-type.json": b'{"model_type": ["llama"]}',
     "zero.json": b'{"model_type": "llama", "num_attention_heads": 0, "hidden_size": 8}',
     "float.json": b'{"model_type": "llama", "num_attention_heads": 4, "hidden_size": 8.5}',
     "null.json": b'{"model_type": "llama", "num_attention_heads": 4, "hidden_size": 8, "num_hidden_layers": null, '
@@ -269,7 +272,12 @@ def test_a_broken_model_config_is_one_line(tmp_path, name):
 
 
 def test_a_broken_yaml_is_one_line(tmp_path):
-    for name, content in {"bytes.yaml": b"\xff\xfe\x00", "deep.yaml": b"[" * 5000, "nul.yaml": b"a: \x00"}.items():
+    for name, content in {
+        "bytes.yaml": b"\xff\xfe\x00",
+        "deep.yaml": b"[" * 5000,
+        "nul.yaml": b"a: \x00",
+        "huge.yaml": b"a: " + b"x" * 2**21,
+    }.items():
         (tmp_path / name).write_bytes(content)
         result = run(*MODEL, "--config", str(tmp_path / name))
         assert result.returncode == 2 and name in result.stderr and result.stderr.count("\n") == 1, result.stderr[-500:]
