@@ -130,7 +130,7 @@ class Plan:
     batch: int = 8
     accumulation: int = 1
     prompt: int = 512
-    completion: int = 256
+    completion: int = 512
     num_generations: int = 8
     steps_per_generation: int | None = None  # TRL: as many as accumulation
     beta: float = 0.0
@@ -757,7 +757,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--batch", type=int, metavar="N", help="per_device_train_batch_size, completions (8)")
     run.add_argument("--accumulation", type=int, metavar="N", help="gradient_accumulation_steps (1)")
     run.add_argument("--prompt", type=int, metavar="N", help="tokens of the longest prompt (512)")
-    run.add_argument("--completion", type=int, metavar="N", help="max_completion_length (256)")
+    run.add_argument("--completion", type=int, metavar="N", help="max_completion_length (512)")
     run.add_argument("--num-generations", type=int, metavar="N", help="of a group; changes no peak (8)")
     run.add_argument("--steps-per-generation", type=int, metavar="N", help="micro-steps per rollout (accumulation)")
     run.add_argument("--beta", type=float, help="above 0 with full fine-tuning: a reference model (0.0)")

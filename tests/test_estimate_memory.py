@@ -1,5 +1,6 @@
 """scripts/estimate_memory.py against traces of the real trainer, the model classes, and input that must be refused."""
 
+import dataclasses
 import importlib.util
 import json
 import re
@@ -112,8 +113,6 @@ def test_what_changes_a_peak_and_what_does_not():
     assert "trl#4973" in rows["QLoRA"]["cost"] and rows["QLoRA"]["change"]["generation"] == "transformers"
     for row in rows.values():
         assert row["saved_bytes"] == peak - row["peak_bytes"]
-    import dataclasses
-
     same = dataclasses.replace(base, num_generations=4)
     assert estimate(same)["peak_bytes"] == peak
     with_reference = estimate(dataclasses.replace(base, beta=0.1))
@@ -287,3 +286,125 @@ def test_a_rollout_of_several_steps_is_read(tmp_path):
     (tmp_path / "grpo.yaml").write_text("generation_batch_size: 32\nuse_vllm: true\n")
     answer = json.loads(run(*MODEL, "--config", str(tmp_path / "grpo.yaml"), "--gpu", "h200", "--json").stdout)
     assert answer["inputs"]["steps_per_generation"] == 4 and answer["vllm"]["sequences_wanted"] == 32
+
+
+def with_(plan: Plan, **changes) -> dict:
+    return estimate(dataclasses.replace(plan, **changes))
+
+
+SMALL = Plan(SHAPES["1.5B"], generation="server")  # float32, full
+
+
+def test_what_lives_beside_the_trainer_by_hand():
+    shape, one = SMALL.shape, estimate(SMALL)
+    two = with_(SMALL, gpus=2)
+    for phase in ("score", "forward", "backward", "optimizer"):  # DDP's buckets: the gradients once more
+        assert two["phases"][phase]["total"] - one["phases"][phase]["total"] == 4 * shape.parameters
+    local = with_(SMALL, generation="transformers")["phases"]
+    # 8 sequences of 512 + 512 tokens; keys and values of 28 layers, 2 KV heads of 128, 4 bytes each.
+    assert local["generation"]["kv_cache"] == 8 * 1024 * 2 * 28 * 2 * 128 * 4
+    assert local["generation"]["last_logits"] == 8 * 151_936 * 4
+    assert "sync" not in local and one["phases"]["sync"]["one_parameter"] == 151_936 * 1536 * 4
+
+
+def test_the_range_on_the_card_by_hand():
+    one = estimate(SMALL)
+    assert one["device_bytes_low"] == pytest.approx(one["peak_bytes"] * 1.05 + 0.5 * GIB, abs=1)
+    assert one["device_bytes_high"] == pytest.approx(one["peak_bytes"] * 1.17 + 1.4 * GIB, abs=1)
+    card = 139 * GIB
+    for sleep in (False, True):
+        answer = with_(SMALL, generation="colocate", device_bytes=card, vllm_utilization=0.1, sleep=sleep)
+        engine, training = int(0.1 * card), answer["phases"]["backward"]["total"]
+        # asleep the engine keeps something, awake its graphs lie outside of its share; neither shares the slack
+        beside = 4.3 * GIB if sleep else engine + 2.4 * GIB
+        trainer = training - (0 if sleep else engine)
+        resident = answer["resident_bytes"] + 151_936 * 1536 * 4
+        expected = max(trainer * 1.17 + beside, resident * 1.17 + engine + 2.4 * GIB) + 1.4 * GIB
+        assert answer["device_bytes_high"] == pytest.approx(expected, abs=2)
+
+
+def test_the_three_verdicts():
+    low, high = (estimate(SMALL)[f"device_bytes_{side}"] for side in ("low", "high"))
+    verdicts = [with_(SMALL, device_bytes=size)["verdict"] for size in (high, high - 1, low, low - 1)]
+    assert verdicts == ["fits", "tight", "tight", "does not fit"]
+
+
+def test_tensor_parallel_splits_weights_and_cache_and_shares_the_rollout():
+    card = 79 * GIB
+    one = with_(SMALL, generation="colocate", device_bytes=card, gpus=2)["vllm"]
+    two = with_(SMALL, generation="colocate", device_bytes=card, gpus=2, tensor_parallel=2)["vllm"]
+    assert (two["weights_bytes"], two["sequence_bytes"]) == (one["weights_bytes"] // 2, one["sequence_bytes"] // 2)
+    assert (one["sequences_wanted"], two["sequences_wanted"]) == (8, 16)
+
+
+def test_levers_are_in_order_and_the_binding_phase_is_marked():
+    plan = dataclasses.replace(SMALL, generation="colocate", device_bytes=48 * GIB)
+    saved = [row["saved_bytes"] for row in levers(plan)]
+    assert len(saved) >= 8 and saved == sorted(saved, reverse=True)
+    answer = estimate(plan)
+    marked = [line for line in estimate_memory.as_text(answer).splitlines() if "<- binds" in line]
+    assert len(marked) == 1 and marked[0].startswith(answer["binding_phase"])
+    assert f"| {answer['binding_phase']} |" in estimate_memory.as_markdown(answer)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ("use_peft: true\n", ("lora", "qv", False)),  # nothing said: PEFT's own targets
+        ("use_peft: true\nload_in_4bit: true\n", ("qlora", "qv", False)),  # TRL does not nest unless told
+        ("use_peft: true\nload_in_4bit: true\nuse_bnb_nested_quant: true\n", ("qlora", "qv", True)),
+        ("use_peft: true\nlora_target_modules: [o_proj, q_proj, v_proj, k_proj]\n", ("lora", "attention", False)),
+        ("beta: 0.0\n", ("full", None, None)),
+    ],
+)
+def test_what_trl_would_take_from_the_yaml(tmp_path, settings, expected):
+    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as PEFT_TARGETS
+    from trl import ModelConfig
+
+    path = tmp_path / "grpo.yaml"
+    path.write_text(settings)
+    read = estimate_memory.plan_from_trl(path)
+    assert (read.get("mode", "full"), read.get("lora_targets"), read.get("double_quant")) == expected
+    assert read["dtype"] == (ModelConfig().dtype or "float32") and read["generation"] == "transformers"
+    assert ModelConfig().use_bnb_nested_quant is False
+    for kind in estimate_memory.ARCHITECTURES:
+        assert set(PEFT_TARGETS[kind]) == set(estimate_memory.TARGETS["qv"]), kind
+
+
+def test_defaults_are_those_of_trl():
+    from trl import GRPOConfig, ModelConfig
+
+    config, plan = GRPOConfig(output_dir="unused", use_cpu=True, bf16=False), Plan(SHAPES["7B"], device_bytes=GIB)
+    assert (plan.batch, plan.completion, plan.num_generations) == (
+        config.per_device_train_batch_size, config.max_completion_length, config.num_generations,
+    )  # fmt: skip
+    assert (plan.beta, plan.checkpointing, plan.optimizer) == (config.beta, config.gradient_checkpointing, config.optim)
+    assert (plan.vllm_utilization, plan.sleep) == (config.vllm_gpu_memory_utilization, config.vllm_enable_sleep_mode)
+    assert (plan.generation, plan.lora_r) == (config.vllm_mode, ModelConfig().lora_r)
+
+
+def test_what_a_config_leaves_out_is_the_model_class_own_default():
+    from transformers import LlamaConfig, Qwen3Config
+
+    sizes = {
+        "hidden_size": 1024, "intermediate_size": 2048, "num_hidden_layers": 2, "num_attention_heads": 16,
+        "vocab_size": 1000, "num_key_value_heads": 4,
+    }  # fmt: skip
+    assert read_shape({"model_type": "qwen3", **sizes}).head_dim == Qwen3Config(**sizes).head_dim == 128
+    assert read_shape({"model_type": "llama", **sizes}).head_dim == LlamaConfig(**sizes).head_dim == 64
+    del sizes["num_key_value_heads"]
+    assert read_shape({"model_type": "llama", **sizes}).kv_heads == LlamaConfig(**sizes).num_key_value_heads == 16
+    with pytest.raises(PlanError, match="num_key_value_heads"):
+        read_shape({"model_type": "mistral", **sizes})
+
+
+def test_rates_follow_the_plan():
+    full = estimate_memory.rates(SMALL, "h200")
+    adapter = estimate_memory.rates(dataclasses.replace(SMALL, mode="lora"), "h200")
+    # forward, activations, checkpointing, scoring: 4 of 5 passes; the gradients of the weights are the fifth
+    assert adapter["train_seconds_low"] / full["train_seconds_low"] == pytest.approx(0.8, abs=0.01)
+    assert full["kind"] == "bound" and estimate_memory.rates(SMALL, "l4")["kind"] == "bound, unvalidated"
+    assert full["advice"] == ""
+    slow = dataclasses.replace(SMALL, shape=SHAPES["14B"], mode="lora", completion=512)
+    assert "another machine" in estimate_memory.rates(slow, "dgx-spark")["advice"]
+    assert "worth running" in estimate_memory.rates(SMALL, "dgx-spark")["advice"]
