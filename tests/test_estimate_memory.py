@@ -313,8 +313,8 @@ def test_the_range_on_the_card_by_hand():
     assert one["device_bytes_high"] == pytest.approx(one["peak_bytes"] * 1.17 + 1.4 * GIB, abs=1)
     card = 139 * GIB
     for sleep in (False, True):
-        answer = with_(SMALL, generation="colocate", device_bytes=card, vllm_utilization=0.1, sleep=sleep)
-        engine, training = int(0.1 * card), answer["phases"]["backward"]["total"]
+        answer = with_(SMALL, generation="colocate", device_bytes=card, vllm_utilization=0.05, sleep=sleep)
+        engine, training = int(0.05 * card), answer["phases"]["backward"]["total"]
         # asleep the engine keeps something, awake its graphs lie outside of its share; neither shares the slack
         beside = 4.3 * GIB if sleep else engine + 2.4 * GIB
         trainer = training - (0 if sleep else engine)
