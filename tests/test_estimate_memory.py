@@ -408,3 +408,21 @@ def test_rates_follow_the_plan():
     slow = dataclasses.replace(SMALL, shape=SHAPES["14B"], mode="lora", completion=512)
     assert "another machine" in estimate_memory.rates(slow, "dgx-spark")["advice"]
     assert "worth running" in estimate_memory.rates(SMALL, "dgx-spark")["advice"]
+
+
+def test_two_configs_side_by_side(tmp_path):
+    full, adapter = tmp_path / "full.yaml", tmp_path / "lora.yaml"
+    full.write_text("use_vllm: true\n")
+    adapter.write_text("use_peft: true\nlora_target_modules: all-linear\ndtype: bfloat16\n")
+    words = [*MODEL, "--device-gib", "23.5", "--compare"]
+    one, other = (run(*words, str(a), str(b)) for a, b in ((full, adapter), (adapter, full)))
+    assert (one.returncode, other.returncode) == (0, 1)  # the second decides
+    assert (
+        "| verdict | does not fit | fits | |" in one.stdout and "| sync | 2" in one.stdout and "| none |" in one.stdout
+    )
+    both = json.loads(run(*words, str(full), str(adapter), "--json").stdout)
+    alone = json.loads(run(*MODEL, "--device-gib", "23.5", "--config", str(full), "--json").stdout)
+    assert both[str(full)] == alone and len(both) == 2
+    for wrong, says in (([str(full)] * 2, "twice"), ([str(full), str(adapter), "--levers"], "--levers")):
+        result = run(*words, *wrong)
+        assert result.returncode == 2 and says in result.stderr and result.stderr.count("\n") == 1

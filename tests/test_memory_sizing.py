@@ -133,3 +133,39 @@ def test_the_size_classes_have_the_parameters_we_count_with():
 
     for name, shape in test_estimate_memory.SHAPES.items():
         assert shape.parameters / 1e9 == pytest.approx(PARAMETERS[name], rel=0.002), name
+
+
+def figures() -> dict[str, list[float]]:
+    """Figures in the prose, as the words around them, and what the planner says, GiB."""
+    import dataclasses
+
+    from estimate_memory import Plan, Shape, estimate
+    from test_estimate_memory import SHAPES
+
+    def peak(name, **settings):
+        shape = SHAPES.get(name) or Shape(32, 4096, 14336, 32, 8, 128, 128_256)
+        plan = Plan(shape, generation="server", steps_per_generation=8)
+        return estimate(dataclasses.replace(plan, **settings))["trainer_peak_bytes"] / GIB
+
+    half, adapter = {"dtype": "bfloat16"}, {"dtype": "bfloat16", "mode": "lora"}
+    packed = {**adapter, "mode": "qlora", "double_quant": True}
+    large = {**adapter, "batch": 1, "prompt": 1024, "completion": 1024}
+    return {
+        "half of everything (1.5B: {} to {}, traced)": [peak("1.5B"), peak("1.5B", **half)],
+        "7B: {} to {} (traced) | learning rate": [peak("7B", **half), peak("7B", **adapter)],
+        "7B: {} to {} (traced) | `use_vllm=False`": [peak("7B", **adapter), peak("7B", **packed)],
+        "3B bfloat16: {} to {} (traced)": [peak("3B", **half), peak("3B", **half, optimizer="adamw_8bit")],
+        "off: 1.5B {} to {} (traced)": [peak("1.5B", **half), peak("1.5B", **half, checkpointing=False)],
+        "{} GiB instead of {}, traced)": [peak("1.5B", accumulation=2), peak("1.5B")],
+        "tokens peaks at {} GiB, of 32,256 tokens at {} GiB": [
+            peak("8B", **adapter, batch=1, completion=tokens) for tokens in (7680, 32_256)
+        ],
+        "fits one 80 GB card ({} GiB, traced)": [peak("32B", **large)],
+    }
+
+
+def test_figures_in_the_prose_are_the_planners():
+    text = (ROOT / "references/memory-sizing.md").read_text(encoding="utf-8")
+    for words, sizes in figures().items():
+        assert words.format(*(f"{size:.1f}" for size in sizes)) in text, words
+        assert words.format(*(f"{size + 0.1:.1f}" for size in sizes)) not in text, words

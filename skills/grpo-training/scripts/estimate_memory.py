@@ -747,6 +747,9 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--qk-norm", action="store_true", help="each head's query and key are normalised")
     run = parser.add_argument_group("run: TRL's YAML, or flags (flags overrule the YAML)")
     run.add_argument("--config", metavar="YAML", help="what `trl grpo --config` takes; its prompt length is --prompt")
+    run.add_argument(
+        "--compare", nargs=2, metavar="YAML", help="two such files side by side; the exit code is the second's"
+    )
     run.add_argument("--mode", choices=("full", "lora", "qlora"))
     run.add_argument("--dtype", choices=tuple(WIDTH), help="of the weights; TRL loads a model string in float32")
     run.add_argument("--lora-r", type=int, metavar="N")
@@ -810,9 +813,35 @@ def plan_from_arguments(arguments: argparse.Namespace) -> Plan:
         raise PlanError(f"{arguments.config}: {error}" if arguments.config else str(error)) from None
 
 
+def as_comparison(answers: dict[str, dict]) -> str:
+    """Two plans side by side as a Markdown table: phases, range on the card, verdict; GiB."""
+    first, second = answers.values()
+    rows = [(name, *(a["phases"].get(name, {}).get("total") for a in (first, second))) for name in
+            dict.fromkeys([*first["phases"], *second["phases"]])]  # fmt: skip
+    for label, key in (("peak", "peak_bytes"), ("card, low", "device_bytes_low"), ("card, high", "device_bytes_high")):
+        rows.append((label, first[key], second[key]))
+    lines = [f"| GiB | {' | '.join(answers)} | difference |", "|---|---|---|---|"]
+    for name, *pair in rows:
+        cells = ["none" if size is None else f"{size / GIB:.1f}" for size in pair]
+        apart = "" if None in pair else f"{(pair[1] - pair[0]) / GIB:+.1f}"
+        lines.append(f"| {name} | {' | '.join(cells)} | {apart} |")
+    return "\n".join([*lines, f"| verdict | {first['verdict']} | {second['verdict']} | |"])
+
+
 def main() -> int:
     arguments = _parser().parse_args()
     try:
+        if arguments.compare:
+            if arguments.config or arguments.levers:
+                raise PlanError("--compare takes the two configs and no --config or --levers")
+            answers = {}
+            for path in arguments.compare:
+                arguments.config = path
+                answers[path] = answer = estimate(plan_from_arguments(arguments))
+            if len(answers) == 1:
+                raise PlanError(f"--compare: {path} is given twice")
+            print(json.dumps(answers, indent=2) if arguments.json else as_comparison(answers))
+            return _exit_code(answer)
         plan = plan_from_arguments(arguments)
         answer = estimate(plan)
         if arguments.gpu:
@@ -826,6 +855,10 @@ def main() -> int:
         print(json.dumps(answer, indent=2))
     else:
         print(as_markdown(answer) if arguments.markdown else as_text(answer))
+    return _exit_code(answer)
+
+
+def _exit_code(answer: dict) -> int:
     return 0 if answer["verdict"].startswith(("fits", "not judged")) and "warning" not in answer else 1
 
 
