@@ -29,9 +29,11 @@ import warnings
 import weakref
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
+from difflib import SequenceMatcher
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
@@ -41,6 +43,7 @@ sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "scripts")]
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
@@ -60,6 +63,8 @@ class LiveBytes(TorchDispatchMode):
         self.storages = {}  # id of the storage: bytes, number of elements, bytes per element, reference
 
     def add(self, tensor: torch.Tensor) -> None:
+        if isinstance(tensor, DTensor):  # a wrapper; its local shard has been added
+            return
         storage = tensor.untyped_storage()
         key, size = id(storage), -(-storage.nbytes() // ALLOCATION_BYTES) * ALLOCATION_BYTES
         if not size or key in self.storages:
@@ -75,7 +80,18 @@ class LiveBytes(TorchDispatchMode):
     def composition(self) -> Counter:
         return Counter((elements, width) for _, elements, width, _ in self.storages.values())
 
+    def resize(self, storage: torch.UntypedStorage) -> None:
+        """FSDP2 frees and fills its gathered weights by resizing their storage."""
+        if id(storage) in self.storages:
+            size, _, width, reference = self.storages[id(storage)]
+            new = -(-storage.nbytes() // ALLOCATION_BYTES) * ALLOCATION_BYTES
+            self.storages[id(storage)] = (new, storage.nbytes() // width, width, reference)
+            self.live += new - size
+            self.peaks[self.phase] = max(self.peaks[self.phase], self.live)
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented  # DTensor takes it apart, and its parts come here again
         kwargs, before = kwargs or {}, self.live
         out = self.run(func, args, kwargs)
         for tensor in tree_leaves(out):
@@ -97,6 +113,10 @@ class LiveBytes(TorchDispatchMode):
             return func(args[0], list(itertools.chain(*places)))
         if func is aten.masked_select.default:
             return aten.new_empty.default(args[0], [self.completion_tokens])
+        if func is aten._grouped_mm.default:  # its shape function refuses float32, which the kernels take
+            left, right = args[0], args[1]
+            experts = [kwargs.get("offs", args[2] if len(args) > 2 else None).numel()] if right.dim() == 2 else []
+            return left.new_empty([*experts, left.shape[0], right.shape[-1]])
         if func.__name__ == "gemm_4bit.default":
             # bitsandbytes on CUDA: above 1,536 rows the weight is dequantised, then multiplied (backends/cuda/ops.py).
             activations, shape = args[0], args[2]
@@ -202,6 +222,35 @@ def quantise(model, double_quant: bool, compute: torch.dtype) -> None:
     model.is_loaded_in_4bit = True
 
 
+def ranks(shards: int):
+    """A mesh of the first of `shards` ranks in a process group that sends nothing."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=shards)
+    return init_device_mesh("cpu", (shards,), mesh_dim_names=("shard",))
+
+
+def shard(model, mesh, autocast: bool) -> None:
+    """accelerate's own FSDP2 wrapping of the model."""
+    from accelerate import FullyShardedDataParallelPlugin
+    from accelerate.utils.fsdp_utils import fsdp2_prepare_model
+
+    plugin = FullyShardedDataParallelPlugin(
+        fsdp_version=2, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False
+    )
+    if autocast:
+        plugin.set_mixed_precision("bf16")
+    accelerator = SimpleNamespace(
+        state=SimpleNamespace(fsdp_plugin=plugin), mixed_precision="bf16" if autocast else "no",
+        parallelism_config=SimpleNamespace(fsdp_dim_names=["shard"]), torch_device_mesh=mesh,
+        is_main_process=False, device=torch.device("cpu"),
+    )  # fmt: skip
+    fsdp2_prepare_model(accelerator, model)
+
+
 def trace(
     config,
     *,
@@ -219,6 +268,7 @@ def trace(
     lora_targets="all-linear",
     double_quant: bool = False,
     padded: bool = True,
+    shards: int = 1,
     events: bool = False,
 ) -> dict:
     """Bytes of one training step in its steady state (the second), by phase.
@@ -254,7 +304,16 @@ def trace(
         return AutoModelForCausalLM.from_config(config, dtype=weight_dtype, attn_implementation="sdpa")
 
     quiet = contextlib.redirect_stdout(io.StringIO())  # the trainer prints its summary
-    with quiet, as_on_a_gpu(padded, build), FakeTensorMode(allow_non_fake_inputs=True), counter:
+    mesh = ranks(shards) if shards > 1 else None
+    resize = torch.UntypedStorage.resize_
+
+    def counted_resize(storage, size):
+        result = resize(storage, size)
+        counter.resize(storage)
+        return result
+
+    counted = patch.object(torch.UntypedStorage, "resize_", counted_resize)
+    with quiet, counted, as_on_a_gpu(padded, build), FakeTensorMode(allow_non_fake_inputs=True), counter:
         model = build()
         if mode == "qlora":
             quantise(model, double_quant, weight_dtype)
@@ -267,6 +326,8 @@ def trace(
             peft_config=adapter,
         )
         del model
+        if shards > 1:
+            shard(trainer.model, mesh, autocast)
         gc.collect()
         found["weights"] = counter.live
 
@@ -314,6 +375,14 @@ def trace(
                 counter.events = [] if events else None
             return result
 
+        @contextlib.contextmanager
+        def no_sync(model):  # accelerate's own for FSDP2: a micro-step that does not reduce keeps whole gradients
+            model.set_requires_gradient_sync(False)
+            yield
+            model.set_requires_gradient_sync(True)
+
+        if mesh:
+            trainer.accelerator.no_sync = no_sync
         trainer._prepare_inputs, trainer.accelerator.backward = rollout, counted_backward
         trainer.optimizer.step = counted_step
         trainer.train()
@@ -321,6 +390,7 @@ def trace(
         gc.collect()
         found["resident"], found["resident_tensors"] = counter.live, counter.composition()
         state = [value for values in trainer.optimizer.state.values() for value in values.values()]
+        state = [value.to_local() if isinstance(value, DTensor) else value for value in state]
         tensors = {value.untyped_storage()._cdata: value for value in state if torch.is_tensor(value)}
         sizes = [tensor.untyped_storage().nbytes() for tensor in tensors.values()]
         found["optimizer"] = sum(-(-size // ALLOCATION_BYTES) * ALLOCATION_BYTES for size in sizes)
@@ -343,22 +413,34 @@ TARGETS = {
 }
 
 
+GROUPS = ("dense", "no autocast", "experts", "fsdp2")
+
+
 def recipes() -> dict[str, dict]:
-    """Every combination that is traced; the name is what `estimate_memory.recipe_name` builds."""
+    """Every combination that is traced; the name is what `estimate_memory.Plan.recipe` builds."""
     found = {}
-    for mode, dtype, checkpointing, norm in itertools.product(
-        ("full", "lora", "qlora"), ("float32", "bfloat16"), (True, False), (False, True)
+    for group, mode, dtype, checkpointing, norm in itertools.product(
+        GROUPS, ("full", "lora", "qlora"), ("float32", "bfloat16"), (True, False), (False, True)
     ):
+        if mode == "qlora" and group in ("experts", "fsdp2"):
+            continue  # bitsandbytes packs no stacked experts; accelerate does not shard its weights
+        if group == "fsdp2" and (mode, dtype) == ("full", "bfloat16"):
+            continue  # accelerate makes it float32
         common = {"mode": mode, "dtype": dtype, "checkpointing": checkpointing}
+        if group == "no autocast":
+            common["autocast"] = False
+        if group == "fsdp2":
+            common["shards"] = 2
         start = f"{mode} {dtype} {'checkpointing' if checkpointing else 'stored'} {'qk-norm' if norm else 'plain'}"
+        end = "" if group == "dense" else f" {group}"
+        recipe = {"group": group, "norm": norm, "tied": False}
         if mode == "full":
             for tied, accumulation in itertools.product((False, True), (1, 2)):
-                name = f"{start} {'tied' if tied else 'untied'} {'accumulated' if accumulation > 1 else 'single'}"
-                found[name] = {"norm": norm, "tied": tied, "trace": {**common, "accumulation": accumulation}}
+                name = f"{start} {'tied' if tied else 'untied'} {'accumulated' if accumulation > 1 else 'single'}{end}"
+                found[name] = {**recipe, "tied": tied, "trace": {**common, "accumulation": accumulation}}
         else:
             for targets in TARGETS:
-                trace_with = {**common, "lora_targets": TARGETS[targets]}
-                found[f"{start} {targets}"] = {"norm": norm, "tied": False, "trace": trace_with}
+                found[f"{start} {targets}{end}"] = {**recipe, "trace": {**common, "lora_targets": TARGETS[targets]}}
     return found
 
 
@@ -367,14 +449,18 @@ def negligible(d: dict) -> set[int]:
     length = d["prompt"] + d["completion"]
     tokens, scored = d["batch"] * length, d["batch"] * d["completion"]
     query, key = d["heads"] * d["head_dim"], d["kv_heads"] * d["head_dim"]
-    return {
+    found = {
         d["hidden"], d["mlp"], query, key, d["vocabulary"], d["lora_r"], d["head_dim"], d["head_dim"] // 2, tokens,
         scored, length, tokens - d["batch"], d["batch"] * d["prompt"], d["batch"] * (d["completion"] + 1),
         length * d["head_dim"] // 2, length * length, 16, 256,
     }  # fmt: skip
+    if experts := d.get("experts"):  # routing: indices and sums of each token
+        routed = tokens * d["per_token"]
+        found |= {routed, experts, experts * d["hidden"], experts * d["lora_r"]}
+    return found
 
 
-def telling_dimensions() -> dict:
+def telling_dimensions(group: str) -> dict:
     """A tiny shape in which every kind of tensor has its own number of elements, so that a size tells the kind."""
     from estimate_memory import elements
 
@@ -386,19 +472,31 @@ def telling_dimensions() -> dict:
             "kv_heads": 3, "head_dim": rng.choice([10, 14, 18, 22, 26]), "vocabulary": rng.randint(1000, 2000),
             "lora_r": rng.randint(3, 7),
         }  # fmt: skip
+        if group == "experts":
+            d |= {"experts": rng.choice([5, 7, 11]), "per_token": rng.choice([2, 3])}
+        if group == "fsdp2":  # two ranks: even rows, so that no shard is padded
+            d |= {"hidden": d["hidden"] + 1, "mlp": d["mlp"] + 1, "vocabulary": d["vocabulary"] // 2 * 2}
+            d |= {"lora_r": 2 * d["lora_r"], "shards": 2}
         kinds = list(elements(**d).values())
         if len(set(kinds)) == len(kinds) and not set(kinds) & negligible(d):
             return d
 
 
 def model_config(d: dict, layers: int, norm: bool, tied: bool):
-    from transformers import MistralConfig, Qwen3Config  # like Llama, but any size of head
+    from transformers import MistralConfig, MixtralConfig, Qwen3Config, Qwen3MoeConfig  # like Llama, any size of head
 
-    return (Qwen3Config if norm else MistralConfig)(
+    common = dict(
         vocab_size=d["vocabulary"], hidden_size=d["hidden"], intermediate_size=d["mlp"], num_hidden_layers=layers,
         num_attention_heads=d["heads"], num_key_value_heads=d["kv_heads"], head_dim=d["head_dim"],
         tie_word_embeddings=tied, use_cache=False, max_position_embeddings=131_072, sliding_window=None,
     )  # fmt: skip
+    if not d.get("experts"):
+        return (Qwen3Config if norm else MistralConfig)(**common)
+    if norm:
+        return Qwen3MoeConfig(
+            **common, moe_intermediate_size=d["mlp"], num_experts=d["experts"], num_experts_per_tok=d["per_token"]
+        )
+    return MixtralConfig(**common, num_local_experts=d["experts"], num_experts_per_tok=d["per_token"])
 
 
 def named(tensors: Counter, d: dict) -> Counter:
@@ -413,63 +511,106 @@ def named(tensors: Counter, d: dict) -> Counter:
     return found
 
 
+def gathered(recipe: dict, d: dict) -> dict[str, int]:
+    """Parameters that FSDP2 gathers at once, a layer and its adapters, as the planner counts them."""
+    from estimate_memory import TARGETS, Shape
+
+    sizes = {name: d[name] for name in ("hidden", "mlp", "heads", "kv_heads", "head_dim", "vocabulary")}
+    shape = Shape(layers=1, **sizes, qk_norm=recipe["norm"])
+    targets = recipe["trace"].get("lora_targets")
+    names = {str(value): name for name, value in globals()["TARGETS"].items()}
+    adapters = shape.adapter_parameters(d["lora_r"], names[str(targets)]) if targets else 0
+    assert set(names.values()) == set(TARGETS)
+    return {"layer": shape.layer_parameters + adapters, "adapters": adapters}
+
+
+def aligned(fewer: list[tuple], more: list[tuple]) -> list[tuple[int, int]]:
+    """Places in the events of two traces, one layer apart, that may be the same moment: the operators agree.
+
+    Loops over layers align from their first layer, from their last, or as the longest common run; all are offered.
+    """
+    first, second = [name for name, _ in fewer], [name for name, _ in more]
+    shorter = min(len(first), len(second))
+    same = itertools.takewhile(lambda place: first[place] == second[place], range(shorter))
+    found = {(place, place) for place in same}
+    same = itertools.takewhile(lambda place: first[-1 - place] == second[-1 - place], range(shorter))
+    found |= {(len(first) - 1 - place, len(second) - 1 - place) for place in same}
+    for run in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
+        found |= {(run.a + place, run.b + place) for place in range(run.size)}
+    return sorted(found)
+
+
 def moments(recipe: dict, d: dict) -> dict[str, list]:
     """By phase, what is alive beyond weights and optimizer: (kind, bytes): [at 0 layers, for each layer].
 
-    Traced with 3 and with 4 layers. The first half of each phase is matched from its start, the second from its end:
-    the same operator, one layer apart, gives what each layer adds.
+    Traced with 3 and with 4 layers: the same operator, one layer apart, gives what each layer adds. A trace with 5
+    layers is the judge: a pair that does not go on there to the tensor was no moment, only the same operator by chance.
     """
+    if d.get("shards"):
+        d = d | gathered(recipe, d)
     runs = []
-    for layers in (3, 4):
+    for layers in (3, 4, 5):
         config = model_config(d, layers, recipe["norm"], recipe["tied"])
         shape = {name: d[name] for name in ("batch", "prompt", "completion", "lora_r")}
         run, phases = trace(config, **shape, **recipe["trace"], events=True), defaultdict(list)
         for phase, operator, tensors in run["events"]:
             beyond = Counter(tensors)
             beyond.subtract(run["resident_tensors"])
-            phases[phase].append((operator, named(beyond, d)))
+            held = {key: count for key, count in named(beyond, d).items() if count}
+            phases[phase].append((operator, held))
         runs.append(phases)
     found = {}
     for phase in PHASES:
-        three, four = runs[0][phase], runs[1][phase]
-        half = len(three) // 2
-        pairs = [*zip(three[:half], four[:half]), *zip(three[half:], four[len(four) - len(three) + half :])]
-        vectors = {}
-        for (operator, at_three), (same, at_four) in pairs:
-            if operator != same:
-                raise ValueError(f"{phase}: {operator} with 3 layers is {same} with 4")
-            terms = {}
+        three, four, five = (run[phase] for run in runs)
+        vectors, later = set(), defaultdict(list)
+        for place, other in aligned(four, five):
+            later[place].append(five[other][1])
+        for place, other in aligned(three, four):
+            at_three, at_four = three[place][1], four[other][1]
+            terms, at_five = {}, {}
             for key in {*at_three, *at_four}:
-                each = at_four[key] - at_three[key]
-                if each or at_three[key]:
-                    terms[f"{key[0]}:{key[1]}"] = (at_three[key] - 3 * each, each)
-            vectors.setdefault(tuple(sorted(terms.items())), operator)
-        found[phase] = vectors
+                each = at_four.get(key, 0) - at_three.get(key, 0)
+                terms[f"{key[0]}:{key[1]}"] = (at_three.get(key, 0) - 3 * each, each)
+                if at_four.get(key, 0) + each:
+                    at_five[key] = at_four.get(key, 0) + each
+            if at_five in later[other]:
+                vectors.add(tuple(sorted(terms.items())))
+        if len(five) and not vectors:
+            raise ValueError(f"{phase}: no moment of 3 and 4 layers repeats with 5")
+        found[phase] = sorted(vectors)
     return found
 
 
-def random_shape(rng: random.Random) -> dict:
-    """A dense model and a batch such as people train: 64 or 128 per head, 4 to 80 layers, up to 64k tokens."""
+def random_shape(rng: random.Random, group: str) -> dict:
+    """A model and a batch such as people train: 64 or 128 per head, 4 to 80 layers, up to 64k tokens."""
     head_dim, batch = rng.choice([64, 128]), rng.choice([1, 2, 4, 8, 16])
     heads = rng.randint(8, 64)
     hidden = rng.choice([heads * head_dim, rng.randrange(512, 8193, 128)])
     tokens = rng.randint(256, 65_536) // batch
     completion = max(32, int(tokens * rng.uniform(0.2, 0.95)))
-    return {
+    shape = {
         "batch": batch, "prompt": max(32, tokens - completion), "completion": completion, "hidden": hidden,
         "mlp": int(hidden * rng.uniform(2.2, 6)) // 64 * 64, "heads": heads,
         "kv_heads": rng.choice([n for n in range(1, heads + 1) if heads % n == 0]), "head_dim": head_dim,
         "vocabulary": rng.randrange(32_000, 262_145, 64), "lora_r": rng.choice([4, 8, 16, 32, 64]),
     }  # fmt: skip
+    if group == "experts":
+        wide = rng.randrange(256, 8193, 128)
+        shape |= {"mlp": wide, "experts": rng.choice([8, 16, 32, 64, 128]), "per_token": rng.choice([1, 2, 4, 8])}
+    if group == "fsdp2":
+        shape["shards"] = rng.choice([2, 4, 8, 16])
+    return shape
 
 
-def prune(found: dict[str, dict], draws: int = 3000) -> dict[str, list[str]]:
+def prune(found: dict[str, dict], recipe: dict, draws: int = 3000) -> dict[str, list[str]]:
     """Keep the moments that are the peak of their phase for one of the drawn shapes, as text."""
     import numpy
     from estimate_memory import elements
 
     rng = random.Random(1)
-    shapes = [random_shape(rng) for _ in range(draws)]
+    shapes = [random_shape(rng, recipe["group"]) for _ in range(draws)]
+    if recipe["group"] == "fsdp2":
+        shapes = [shape | gathered(recipe, shape) for shape in shapes]
     layers = numpy.array([rng.randint(4, 80) for _ in range(draws)])
     sizes = [elements(**shape) for shape in shapes]
     column = {name: numpy.array([size[name] for size in sizes], dtype=float) for name in sizes[0]}
@@ -484,7 +625,7 @@ def prune(found: dict[str, dict], draws: int = 3000) -> dict[str, list[str]]:
             totals.append(total)
         wins = Counter(numpy.argmax(totals, axis=0).tolist()) if totals else {}
         order = sorted(wins, key=lambda index: (-wins[index], index))
-        listed = [(list(vectors), list(vectors.values()))[0][index] for index in order]
+        listed = [vectors[index] for index in order]
         kept[phase] = [
             " ".join(f"{key}={fixed}" + (f"{each:+d}L" if each else "") for key, (fixed, each) in terms)
             for terms in listed
@@ -494,7 +635,7 @@ def prune(found: dict[str, dict], draws: int = 3000) -> dict[str, list[str]]:
 
 def extract(item: tuple[str, dict]) -> tuple[str, dict]:
     name, recipe = item
-    return name, prune(moments(recipe, telling_dimensions()))
+    return name, prune(moments(recipe, telling_dimensions(recipe["group"])), recipe)
 
 
 def write_moments(processes: int, only: str) -> None:
@@ -514,13 +655,22 @@ def write_moments(processes: int, only: str) -> None:
 HOLDOUT = ROOT / "benchmarks/memory_holdout.json"
 
 
-def random_case(rng: random.Random) -> dict:
+# How many cases of each group; the dense ones are the goal's.
+HELD_OUT = {"dense": 60, "no autocast": 24, "experts": 32, "fsdp2": 32}
+
+
+def random_case(rng: random.Random, group: str) -> dict:
     """A shape, a batch and settings, from one seeded generator; nothing about it is chosen."""
-    recipe = recipes()[rng.choice(sorted(recipes()))]
-    shape = random_shape(rng)
+    known = recipes()
+    recipe = known[rng.choice(sorted(name for name, recipe in known.items() if recipe["group"] == group))]
+    shape = random_shape(rng, group)
     settings = {"norm": recipe["norm"], "tied": recipe["tied"], "layers": rng.randint(4, 48), **recipe["trace"]}
+    if group == "fsdp2":
+        settings["shards"] = shape["shards"]
     optimizer = rng.choice(["adamw_torch_fused", "adamw_torch_fused", "adamw_8bit"])
-    return {"shape": shape, "settings": {**settings, "optimizer": optimizer, "double_quant": rng.random() < 0.5}}
+    if group != "fsdp2":  # bitsandbytes' optimizer takes no sharded weights
+        settings["optimizer"] = optimizer
+    return {"group": group, "shape": shape, "settings": {**settings, "double_quant": rng.random() < 0.5}}
 
 
 def whole(case: dict) -> dict:
@@ -534,14 +684,16 @@ def whole(case: dict) -> dict:
     return {**case, "traced": kept, "seconds": round(run["seconds"], 1)}
 
 
-def write_holdout(processes: int, seed: int, count: int) -> None:
-    rng = random.Random(seed)
-    cases = [random_case(rng) for _ in range(count)]
+def write_holdout(processes: int, seed: int) -> None:
+    cases = []
+    for group, count in HELD_OUT.items():
+        rng = random.Random(seed if group == "dense" else f"{seed} {group}")
+        cases += [random_case(rng, group) for _ in range(count)]
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         done = []
         for result in pool.map(whole, cases):
             done.append(result)
-            print(f"{len(done)} of {count}: {result['seconds']} s", file=sys.stderr, flush=True)
+            print(f"{len(done)} of {len(cases)}: {result['seconds']} s", file=sys.stderr, flush=True)
     content = {"seed": seed, "traced_with": {name: version(name) for name in VERSIONS}, "cases": done}
     HOLDOUT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
@@ -555,9 +707,8 @@ if __name__ == "__main__":
     command = commands.add_parser("holdout", help=f"write {HOLDOUT.relative_to(ROOT)}: about 10 minutes on two cores")
     command.add_argument("--processes", type=int, default=os.cpu_count())
     command.add_argument("--seed", type=int, default=20261130)
-    command.add_argument("--count", type=int, default=60)
     arguments = parser.parse_args()
     if arguments.command == "moments":
         write_moments(arguments.processes, arguments.only)
     else:
-        write_holdout(arguments.processes, arguments.seed, arguments.count)
+        write_holdout(arguments.processes, arguments.seed)

@@ -1,13 +1,16 @@
 """scripts/estimate_memory.py against traces of the real trainer, the model classes, and input that must be refused."""
 
 import dataclasses
+import http.server
 import importlib.util
 import json
+import os
 import re
 import shutil
 import statistics
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import estimate_memory
@@ -31,35 +34,39 @@ SHAPES, errors, plan_of = memory_tables.CLASSES, memory_tables.compare, memory_t
 
 
 def test_shapes_nobody_chose():
-    """60 shapes and settings from a seeded generator, traced whole; the moments come from one tiny shape."""
-    shared = [case for case in HOLDOUT["cases"] if case["shape"]["kv_heads"] > 1]
-    single = [case for case in HOLDOUT["cases"] if case["shape"]["kv_heads"] == 1]
-    assert len(shared) >= 40 and len(single) >= 5
-    for name, values in errors(shared).items():
-        apart = [abs(value) for value in values]
-        print(f"{name}: median {statistics.median(apart):.2%}, worst {max(apart):.2%}, lowest {min(values):+.2%}")
-        assert statistics.median(apart) <= 0.01, name
-        if name.startswith(("score", "forward")):  # too high on a few shapes, and never the peak
-            assert min(values) > -0.01 and max(values) < 0.16, name
-        elif name != "optimizer":
-            assert max(apart) <= 0.03, name
-    for case in HOLDOUT["cases"]:  # the state of 8-bit adapters is a few MB, of which the trace counts up to 2 MB more
-        apart = abs(estimate(plan_of(case))["phases"]["score"]["optimizer"] - case["traced"]["optimizer"])
-        assert apart <= max(2**21, 0.01 * case["traced"]["optimizer"])
-    for name, values in errors(single).items():  # one KV head: too high, and the answer says so
-        assert name == "optimizer" or (min(values) > -0.01 and max(values) < 0.16), name
-    assert {estimate(plan_of(case))["kind"] for case in single} == {"upper bound"}
-    assert {estimate(plan_of(case))["kind"] for case in shared} == {"traced"}
+    """Shapes and settings from a seeded generator, traced whole; the moments come from one tiny shape."""
+    groups = memory_tables.groups()
+    assert {name: len(cases) for name, cases in groups.items()}["dense"] >= 40
+    assert {name.split(",")[0] for name in groups} == {"dense", "no autocast", "experts", "fsdp2"}
+    for group, cases in groups.items():
+        kinds = {estimate(plan_of(case))["kind"] for case in cases}
+        assert kinds == ({"upper bound"} if "one KV head" in group else {"traced"}), group
+        for name, values in errors(cases).items():
+            apart = [abs(value) for value in values]
+            print(f"{group}, {name}: median {statistics.median(apart):.2%}, worst {max(apart):.2%}, {min(values):+.2%}")
+            if "one KV head" in group:  # too high, and the answer says so
+                assert name == "optimizer" or (min(values) > -0.03 and max(values) < 0.3), (group, name)
+            elif name.startswith(("score", "forward", "backward beyond")):  # as many KV heads as heads: not copied
+                low = -0.15 if name.startswith("score") and group == "fsdp2" else -0.01
+                assert statistics.median(apart) <= 0.01 and low < min(values) and max(values) < 0.16, (group, name)
+            elif name != "optimizer":
+                assert statistics.median(apart) <= 0.01 and max(apart) <= 0.03, (group, name)
+            if name == "peak":
+                assert min(values) > -0.005, group  # what is too low is what costs
+        for case in cases:  # the state of 8-bit adapters is a few MB, of which the trace counts up to 2 MB more
+            apart = abs(estimate(plan_of(case))["phases"]["score"]["optimizer"] - case["traced"]["optimizer"])
+            assert apart <= max(2**21, 0.01 * case["traced"]["optimizer"])
 
 
 def test_the_comparison_sees_a_wrong_term(monkeypatch):
     right = estimate_memory.elements
-    monkeypatch.setattr(estimate_memory, "elements", lambda **d: right(**d) | {"TI": right(**d)["TI"] * 9 // 10})
+    monkeypatch.setattr(estimate_memory, "elements", lambda **d: right(**d) | {"TH": right(**d)["TH"] * 9 // 10})
     assert max(abs(value) for value in errors(HOLDOUT["cases"])["backward beyond resident"]) > 0.05
 
 
 @pytest.mark.parametrize(
-    "name", ["full bfloat16 checkpointing plain tied single", "lora float32 stored qk-norm attention", "qlora bfloat16 checkpointing plain qv"]
+    "name", ["full bfloat16 checkpointing plain tied single", "lora float32 stored qk-norm attention", "qlora bfloat16 checkpointing plain qv",
+     "lora bfloat16 checkpointing qk-norm all-linear experts", "full float32 checkpointing plain tied accumulated fsdp2"]
 )  # fmt: skip
 def test_the_moments_are_those_of_the_installed_trainer(name):
     """Traced again, now: the file is neither old nor edited. `benchmarks/trace_memory.py moments` writes it."""
@@ -69,7 +76,7 @@ def test_the_moments_are_those_of_the_installed_trainer(name):
     )
     run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr[-2000:]
-    assert json.loads(run.stdout.splitlines()[-1]) == estimate_memory._moments()["recipes"][name]
+    assert json.loads(run.stdout.splitlines()[-1]) == estimate_memory._beside("memory_moments.json")["recipes"][name]
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -190,8 +197,10 @@ def test_bad_input_is_one_line(words, says):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ("fsdp: full_shard\n", "FSDP was not traced"), ("deepspeed: z3.json\n", "ZeRO was not traced"),
-        ("bf16: false\n", "autocast"), ("use_peft: true\nlora_target_modules: [k_proj]\n", "all-linear"),
+        ("fsdp: full_shard\n", "--sharding fsdp2"), ("deepspeed: z3.json\n", "--sharding zero2 or zero3"),
+        ("bf16: lots\n", "true or false"), ("attn_implementation: eager\n", "only sdpa was traced"),
+        ("model_init_kwargs: {attn_implementation: flash_attention_2}\n", "only sdpa was traced"),
+        ("per_device_train_batchsize: 2\n", "did you mean per_device_train_batch_size"), ("use_peft: true\nlora_target_modules: [k_proj]\n", "all-linear"),
         ("- a\n", "holds no settings"), ("a: [\n", "not YAML"), ("optim: sgd\n", "adamw_8bit"),
         ("per_device_train_batch_size: many\n", "whole number"), ("max_prompt_length: 512\n", "--prompt"),
         ("use_dora: true\n", "DoRA"), ("beta: lots\n", "number from 0"), ("vllm_enable_sleep_mode: 1\n", "true or false"), ("dtype: auto\n", "float32, bfloat16"),
@@ -206,8 +215,11 @@ def test_a_config_that_cannot_be_planned_is_refused(tmp_path, settings, says):
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ({"model_type": "qwen3_moe", "num_experts": 8}, "mixture of experts was not traced"),
-        ({"model_type": "gemma9"}, "known: llama, mistral, qwen2, qwen3"),
+        ({"model_type": "deepseek_v9", "n_routed_experts": 8}, "this kind of experts was not traced"),
+        ({"model_type": "qwen3_moe", "num_experts": 8}, "'num_experts_per_tok' is missing"),
+        ({"model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 0}, "num_experts_per_tok is 0"),
+        ({"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "mlp_only_layers": [0]}, "are dense"),
+        ({"model_type": "gemma9"}, "known: llama, mistral, mixtral, qwen2, qwen3, qwen3_moe"),
         ({"model_type": "llama"}, "is missing"),
     ],
 )
@@ -367,7 +379,7 @@ def test_what_trl_would_take_from_the_yaml(tmp_path, settings, expected):
     assert (read.get("mode", "full"), read.get("lora_targets"), read.get("double_quant")) == expected
     assert read["dtype"] == (ModelConfig().dtype or "float32") and read["generation"] == "transformers"
     assert ModelConfig().use_bnb_nested_quant is False
-    for kind in estimate_memory.ARCHITECTURES:
+    for kind in set(estimate_memory.ARCHITECTURES) - {"qwen3_moe"}:  # for which PEFT asks for targets
         assert set(PEFT_TARGETS[kind]) == set(estimate_memory.TARGETS["qv"]), kind
 
 
@@ -426,3 +438,148 @@ def test_two_configs_side_by_side(tmp_path):
     for wrong, says in (([str(full)] * 2, "twice"), ([str(full), str(adapter), "--levers"], "--levers")):
         result = run(*words, *wrong)
         assert result.returncode == 2 and says in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_experts_are_counted_as_the_model_class_does():
+    import torch
+    from transformers import AutoModelForCausalLM, MixtralConfig, Qwen3MoeConfig
+
+    common = dict(
+        vocab_size=1000, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, num_experts_per_tok=2, head_dim=16,
+    )  # fmt: skip
+    for config in (MixtralConfig(**common, num_local_experts=6),
+                   Qwen3MoeConfig(**common, num_experts=6, moe_intermediate_size=96)):  # fmt: skip
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config)
+        shape = read_shape(config.to_dict())
+        assert model.num_parameters() == shape.parameters and shape.experts == 6
+        from peft import LoraConfig, get_peft_model
+
+        adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear"))
+        trained = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+        assert trained == shape.adapter_parameters(4, "all-linear"), config.model_type
+
+
+def test_zero_by_hand():
+    """DeepSpeed's own estimate is the high end of the states; the paper's 16 bytes the low end."""
+    shape = SHAPES["7B"]
+    for stage, gpus in (("zero2", 8), ("zero3", 8), ("zero3", 64)):
+        plan = Plan(shape, sharding=stage, gpus=gpus, generation="server")
+        answer = estimate(plan)
+        held, trained = answer["phases"]["optimizer"], shape.parameters
+        per_gpu = 18 * trained / gpus + (2 * trained if stage == "zero2" else 0)
+        assert held["weights"] + held["optimizer"] == pytest.approx(per_gpu, rel=1e-6)
+        assert answer["kind"] == "range" and answer["peak_bytes_low"] < answer["peak_bytes"]
+        low = (14 if stage == "zero2" else 16) * trained / gpus + (2 * trained if stage == "zero2" else 0)
+        assert answer["peak_bytes_low"] > low and answer["device_bytes_low"] < answer["device_bytes_high"]
+    peers = json.loads((ROOT / "benchmarks/memory_peers.json").read_text(encoding="utf-8"))
+    printed = next(row for row in peers if row["mode"] == "zero2 x 8")["gib"]  # by DeepSpeed 0.19.8 for these shapes
+    for shape, gib in zip(SHAPES.values(), printed):
+        held = estimate(Plan(shape, sharding="zero2", gpus=8, generation="server", batch=1))["phases"]["optimizer"]
+        assert (held["weights"] + held["optimizer"]) / GIB == pytest.approx(gib, rel=0.003)
+    one = estimate(Plan(SHAPES["7B"], sharding="zero3", generation="server"))
+    assert one == estimate(Plan(SHAPES["7B"], generation="server")) | {
+        "inputs": one["inputs"]
+    }  # one GPU shares nothing
+
+
+def test_accumulation_under_fsdp2_keeps_whole_gradients():
+    """accelerate's no_sync: the traced price of accumulation is the size of the model, on every GPU."""
+    plan = Plan(SHAPES["7B"], sharding="fsdp2", gpus=8, generation="server")
+    single, accumulated = estimate(plan), estimate(dataclasses.replace(plan, accumulation=2))
+    extra = accumulated["phases"]["forward"]["total"] - single["phases"]["forward"]["total"]
+    assert extra == pytest.approx(2 * SHAPES["7B"].parameters, rel=0.1)
+    more = [estimate(dataclasses.replace(plan, gpus=gpus))["peak_bytes"] for gpus in (2, 4, 8, 16)]
+    assert more == sorted(more, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"mode": "qlora", "sharding": "fsdp2", "gpus": 2}, "4-bit weights under sharding"),
+        ({"optimizer": "adamw_8bit", "sharding": "zero2", "gpus": 2}, "choose adamw_torch_fused"),
+        ({"autocast": False, "sharding": "fsdp2", "gpus": 2}, "leave bf16 on"),
+        ({"sharding": "megatron"}, "choose from ddp, zero2, zero3, fsdp2"),
+    ],
+)
+def test_what_was_not_traced_together_is_refused(settings, says):
+    with pytest.raises(PlanError, match=re.escape(says)):
+        estimate(Plan(SHAPES["1.5B"], generation="server", **settings))
+    routed = Shape(2, 64, 32, 4, 2, 16, 1000, experts=4, experts_per_token=2)
+    for wrong in ({"mode": "qlora"}, {"sharding": "zero3", "gpus": 2}, {"autocast": False}):
+        with pytest.raises(PlanError):
+            estimate(Plan(routed, generation="server", **wrong))
+    with pytest.raises(PlanError, match="give both"):
+        Shape(2, 64, 32, 4, 2, 16, 1000, experts=4)
+
+
+def test_published_runs_on_gpus():
+    """`max_memory_allocated` of others. With a chunked or fused loss, as TRL's now is, the planner is within 4 %."""
+    rows = memory_tables.published_rows()
+    fused = [(point, answer) for point, _, answer in rows if "full logits" not in point["differs"]]
+    assert len(fused) >= 6
+    for point, answer in fused:
+        assert answer["trainer_peak_bytes"] / GIB == pytest.approx(point["published_gib"], rel=0.04), point["id"]
+    billions = json.loads((ROOT / "tests/data/memory_points.json").read_text(encoding="utf-8"))["shapes"]
+    for point, shape, _ in rows:
+        assert shape.parameters / 1e9 == pytest.approx(billions[point["shape"]]["billions"], rel=0.005)
+    gaps = [  # whoever built whole logits pays for them by the logit, and by nothing else
+        (point["published_gib"] * GIB - answer["trainer_peak_bytes"]) / point["plan"]["completion"]
+        for point, _, answer in rows if point["shape"] == "8B-a" and point["gpu"] != "RTX 3070 Laptop 8GB"
+    ]  # fmt: skip
+    assert len(gaps) >= 4 and max(gaps) / min(gaps) < 1.1
+
+
+def test_experts_decode_by_what_they_read():
+    """Eight of 128 experts: one sequence reads a sixteenth of them, many sequences read nearly all."""
+    routed = Shape(48, 2048, 768, 32, 4, 128, 151_936, qk_norm=True, experts=128, experts_per_token=8)
+    assert routed.parameters / 1e9 == pytest.approx(30.5, rel=0.01)  # published as 30B, 3B active
+    few = estimate_memory.rates(Plan(routed, batch=1, num_generations=2, steps_per_generation=2), "h200")
+    many = estimate_memory.rates(Plan(routed, batch=128), "h200")
+    assert few["kind"] == "bound, unvalidated"
+    assert few["tokens_s_per_sequence"] > 4 * many["tokens_s_per_sequence"]
+
+
+def test_the_names_are_those_of_the_installed_trl():
+    spec = importlib.util.spec_from_file_location("trl_arguments", ROOT / "benchmarks/trl_arguments.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert json.loads(module.TABLE.read_text(encoding="utf-8")) == module.arguments()
+
+
+def test_a_model_by_its_hub_id(tmp_path):
+    """The hub's own client against a local server that answers as the hub does."""
+    body = json.dumps(
+        {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
+         "num_attention_heads": 4, "vocab_size": 1000}
+    ).encode()  # fmt: skip
+
+    class Hub(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            known = self.path == "/org/name/resolve/main/config.json"
+            self.send_response(200 if known else 404)
+            for name, value in {"ETag": '"e"', "X-Repo-Commit": "a" * 40, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def do_GET(self):
+            self.do_HEAD()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    environment = {**os.environ, "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(tmp_path)}
+    environment |= {"HF_HUB_OFFLINE": "0", "no_proxy": "127.0.0.1"}
+    results = [
+        subprocess.run([sys.executable, str(SCRIPT), "--model", model, "--json"], env=environment, capture_output=True,
+                       text=True, timeout=60)
+        for model in ("org/name", "org/absent")
+    ]  # fmt: skip
+    server.shutdown()
+    assert results[0].returncode == 0 and json.loads(results[0].stdout)["inputs"]["shape"]["layers"] == 2
+    assert results[1].returncode == 2 and "the hub did not give its config.json" in results[1].stderr
+    assert results[1].stderr.count("\n") == 1

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 GIB = 2**30
 # Parameters of common dense models of each size class, in billions; the bfloat16 weights of the traces give the same.
 PARAMETERS = {"0.5B": 0.494, "1.5B": 1.544, "3B": 3.086, "7B": 7.616, "14B": 14.77, "32B": 32.76, "70B": 70.55}
-PLANNED_BANDWIDTH = 190  # GB/s, DGX Spark
+READ_BANDWIDTH = (231, 234)  # GB/s, the published read test on a DGX Spark
 
 
 def tables(text: str) -> list[list[list[str]]]:
@@ -62,11 +62,12 @@ def cache_problems(text: str) -> list[str]:
 def bandwidth_problems(text: str) -> list[str]:
     problems = []
     for row in table_with(text, "Weights read per token, GB"):
-        gigabytes = PARAMETERS[row[0]] * 2
-        speed = PLANNED_BANDWIDTH / gigabytes
-        expected = [f"{gigabytes:.1f}", f"{speed:.1f}", f"{512 / speed:.0f}"]
-        if row[1:] != expected:
-            problems.append(f"{row[0]}: {row[1:]}, expected {expected}")
+        gigabytes, speed, seconds = map(float, row[1:])
+        untied = {"7B": 0.545, "14B": 0.779, "32B": 0.779}.get(row[0], 0)  # input embedding, looked up and not read
+        if abs(gigabytes - 2 * (PARAMETERS[row[0]] - untied)) > 0.1 or abs(seconds - 512 / speed) > 0.6:
+            problems.append(f"{row[0]}: {row[1:]}")
+        elif not READ_BANDWIDTH[0] * 0.985 <= gigabytes * speed <= READ_BANDWIDTH[1] * 1.015:  # one decimal is shown
+            problems.append(f"{row[0]}: {gigabytes * speed:.0f} GB/s")
     return problems
 
 
@@ -91,7 +92,7 @@ def test_numbers(check):
     [
         (resident_problems, "113.9 / 85.1", "113.9 / 75.1"),
         (cache_problems, "| 28 | 4 | 128 | 56 |", "| 28 | 4 | 128 | 112 |"),
-        (bandwidth_problems, "| 12.5 | 41 |", "| 17.9 | 41 |"),
+        (bandwidth_problems, "| 16.4 | 31 |", "| 18.9 | 31 |"),
         (bytes_problems, "| 4 | 4 | 8 | 16 | 12 |", "| 4 | 4 | 8 | 18 | 12 |"),
     ],
 )
@@ -150,7 +151,16 @@ def figures() -> dict[str, list[float]]:
     half, adapter = {"dtype": "bfloat16"}, {"dtype": "bfloat16", "mode": "lora"}
     packed = {**adapter, "mode": "qlora", "double_quant": True}
     large = {**adapter, "batch": 1, "prompt": 1024, "completion": 1024}
+    routed = Shape(48, 2048, 768, 32, 4, 128, 151_936, qk_norm=True, experts=128, experts_per_token=8)
+    split = Plan(SHAPES["7B"], sharding="fsdp2", gpus=8, generation="server")
     return {
+        "7B over 8 GPUs {} without and {} GiB with it (traced)": [
+            estimate(dataclasses.replace(split, accumulation=steps))["trainer_peak_bytes"] / GIB for steps in (1, 4)
+        ],
+        "takes {} GiB, with `q_proj, k_proj, v_proj, o_proj` alone {} (traced)": [
+            estimate(Plan(routed, **adapter, lora_targets=targets, generation="server"))["trainer_peak_bytes"] / GIB
+            for targets in ("all-linear", "attention")
+        ],
         "half of everything (1.5B: {} to {}, traced)": [peak("1.5B"), peak("1.5B", **half)],
         "7B: {} to {} (traced) | learning rate": [peak("7B", **half), peak("7B", **adapter)],
         "7B: {} to {} (traced) | `use_vllm=False`": [peak("7B", **adapter), peak("7B", **packed)],
