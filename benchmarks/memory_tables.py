@@ -127,7 +127,7 @@ def run_of(name: str) -> dict:
 def peers() -> list[str]:
     """What other calculators print for the same shapes, beside the planner; they model other programs."""
     rows = json.loads((ROOT / "benchmarks/memory_peers.json").read_text(encoding="utf-8"))
-    ours = {mode: settings for mode, settings in zip(("float32", "bfloat16", "lora", "qlora"), MODES.values())}
+    ours = dict(zip(("float32", "bfloat16", "lora", "qlora"), MODES.values()))
     ours |= {f"{name} x 8": {"sharding": name, "gpus": 8} for name in ("zero2", "zero3", "fsdp2")}
     lines = ["| Mode | Tool | Models | " + " | ".join(CLASSES) + " |", "|---" * (3 + len(CLASSES)) + "|"]
     for mode, settings in ours.items():
@@ -140,9 +140,9 @@ def peers() -> list[str]:
         for row in rows:
             if row["mode"] == mode:
                 cells = [f"{value:.1f}" for value in row["gib"]]
-                tool = f"[{row['tool']} {row['version']}]({row['source']})"
-                lines.append(f"| {mode} | {tool} | {row['models']} | " + " | ".join(cells) + " |")
-    return lines
+                lines.append(f"| {mode} | {row['tool']} | {row['models']} | " + " | ".join(cells) + " |")
+    named = {f"[{row['tool']} {row['version']}]({row['source']})": row["retrieved"] for row in rows}
+    return [*lines, "", f"Tools, run on {max(named.values())}: " + ", ".join(named) + "."]
 
 
 def published_rows() -> list[tuple[dict, Shape, dict]]:
@@ -170,7 +170,7 @@ def published() -> list[str]:
             differs += f": the gap is {(point['published_gib'] * GIB - ours) / logits:.0f} bytes a logit"
         size = point["shape"].split("-")[0]
         lines.append(
-            f"| {size}, [{point['task']}]({point['source']}) | {plan['mode']} | {plan['batch']} x "
+            f"| {size}, {point['task']} | {plan['mode']} | {plan['batch']} x "
             f"{plan['prompt'] + plan['completion']:,} | {point['gpu']} | {point['published_gib']} | {ours / GIB:.2f} "
             f"| {ours / GIB / point['published_gib'] - 1:+.1%} | {differs} |"
         )

@@ -88,6 +88,8 @@ class LiveBytes(TorchDispatchMode):
             self.storages[id(storage)] = (new, storage.nbytes() // width, width, reference)
             self.live += new - size
             self.peaks[self.phase] = max(self.peaks[self.phase], self.live)
+            if self.events is not None and new > size:
+                self.events.append((self.phase, "resize_", self.composition()))
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if any(issubclass(kind, DTensor) for kind in types):

@@ -40,15 +40,16 @@ def test_shapes_nobody_chose():
     assert {name.split(",")[0] for name in groups} == {"dense", "no autocast", "experts", "fsdp2"}
     for group, cases in groups.items():
         kinds = {estimate(plan_of(case))["kind"] for case in cases}
-        assert kinds == ({"upper bound"} if "one KV head" in group else {"traced"}), group
+        single = "one KV head" in group
+        stacked = {"formula"} if "experts" in group else set()  # one parameter is then a layer's experts: sync may bind
+        assert kinds - stacked == ({"upper bound"} if single else {"traced"}), group
         for name, values in errors(cases).items():
             apart = [abs(value) for value in values]
             print(f"{group}, {name}: median {statistics.median(apart):.2%}, worst {max(apart):.2%}, {min(values):+.2%}")
-            if "one KV head" in group:  # too high, and the answer says so
-                assert name == "optimizer" or (min(values) > -0.03 and max(values) < 0.3), (group, name)
-            elif name.startswith(("score", "forward", "backward beyond")):  # as many KV heads as heads: not copied
-                low = -0.15 if name.startswith("score") and group == "fsdp2" else -0.01
-                assert statistics.median(apart) <= 0.01 and low < min(values) and max(values) < 0.16, (group, name)
+            if single:  # too high, and the answer says so
+                assert name == "optimizer" or (min(values) > -0.01 and max(values) < 0.3), (group, name)
+            elif name.startswith(("score", "forward", "backward")):  # as many KV heads as heads: not copied
+                assert statistics.median(apart) <= 0.01 and min(values) > -0.01 and max(values) < 0.16, (group, name)
             elif name != "optimizer":
                 assert statistics.median(apart) <= 0.01 and max(apart) <= 0.03, (group, name)
             if name == "peak":

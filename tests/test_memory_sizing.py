@@ -64,9 +64,11 @@ def bandwidth_problems(text: str) -> list[str]:
     for row in table_with(text, "Weights read per token, GB"):
         gigabytes, speed, seconds = map(float, row[1:])
         untied = {"7B": 0.545, "14B": 0.779, "32B": 0.779}.get(row[0], 0)  # input embedding, looked up and not read
-        if abs(gigabytes - 2 * (PARAMETERS[row[0]] - untied)) > 0.1 or abs(seconds - 512 / speed) > 0.6:
+        if abs(gigabytes - 2 * (PARAMETERS[row[0]] - untied)) > 0.1 or not (
+            512 / (speed + 0.05) - 0.5 <= seconds <= 512 / (speed - 0.05) + 0.5
+        ):
             problems.append(f"{row[0]}: {row[1:]}")
-        elif not READ_BANDWIDTH[0] * 0.985 <= gigabytes * speed <= READ_BANDWIDTH[1] * 1.015:  # one decimal is shown
+        elif gigabytes * (speed + 0.05) < READ_BANDWIDTH[0] or gigabytes * (speed - 0.05) > READ_BANDWIDTH[1]:
             problems.append(f"{row[0]}: {gigabytes * speed:.0f} GB/s")
     return problems
 
