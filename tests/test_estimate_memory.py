@@ -584,3 +584,48 @@ def test_a_model_by_its_hub_id(tmp_path):
     assert results[0].returncode == 0 and json.loads(results[0].stdout)["inputs"]["shape"]["layers"] == 2
     assert results[1].returncode == 2 and "the hub did not give its config.json" in results[1].stderr
     assert results[1].stderr.count("\n") == 1
+
+
+def test_zero_part_by_part():
+    shape, count = SHAPES["7B"], SHAPES["7B"].parameters
+    two = estimate(Plan(shape, sharding="zero2", gpus=8, generation="server", beta=0.1))
+    three = estimate(Plan(shape, sharding="zero3", gpus=8, generation="transformers", beta=0.1))
+    adapter = Plan(shape, mode="lora", dtype="bfloat16", sharding="zero3", gpus=8, generation="server")
+    for answer in (two, three, estimate(adapter)):
+        assert all("gradients_and_copies" not in parts for parts in answer["phases"].values())
+    backward = two["phases"]["backward"]
+    assert backward["buckets"] == 4 * 500_000_000 and backward["reference"] == 2 * count
+    assert two["binding_phase"] == "backward"
+    assert two["peak_bytes"] - two["peak_bytes_low"] == pytest.approx(4 * count / 8 + 4 * 500_000_000, abs=2)
+    score = three["phases"]["score"]
+    assert score["gathered"] == 2 * 1_000_000_000 and score["reference"] == 2 * count // 8
+    generation = three["phases"]["generation"]
+    assert generation["gathered"] == 2 * count  # ds3_gather_for_generation
+    assert generation["kv_cache"] == 8 * 1024 * shape.cache_bytes_per_token  # in bfloat16, whatever was loaded
+    low = 16 * count / 8 + 2 * count // 8 + 2 * shape.layer_parameters
+    assert estimate(Plan(shape, sharding="zero3", gpus=8, generation="server", beta=0.1))["peak_bytes_low"] > low
+    assert estimate(adapter)["phases"]["sync"]["one_parameter"] == 2 * count  # every weight, to merge adapters
+    tiny = Plan(SHAPES["0.5B"], mode="lora", dtype="bfloat16", sharding="zero2", gpus=2, generation="server")
+    assert estimate(tiny)["phases"]["backward"]["buckets"] == 4 * tiny.trainable
+    foreach = dataclasses.replace(Plan(shape, sharding="zero2", gpus=8, generation="server"), optimizer="adamw_torch")
+    assert "foreach_temporary" not in estimate(foreach)["phases"]["optimizer"]
+
+
+def test_experts_part_by_part():
+    routed = Shape(48, 2048, 768, 32, 4, 128, 151_936, qk_norm=True, experts=128, experts_per_token=8)
+    sync = estimate(Plan(routed, dtype="bfloat16", generation="server"))["phases"]["sync"]
+    assert sync["one_parameter"] == 2 * 128 * 2 * 768 * 2048  # gate and up of all experts of a layer are one
+    busier = dataclasses.replace(routed, experts_per_token=64)
+    times = [estimate_memory.rates(Plan(shape), "h200")["step_seconds_low"] for shape in (routed, busier)]
+    assert times[1] > 2 * times[0]  # training multiplies what a token passes, not what is resident
+    with pytest.raises(PlanError, match="are dense"):
+        read_shape({"model_type": "qwen3_moe", "num_experts": 8, "num_experts_per_tok": 2, "decoder_sparse_step": 2})
+
+
+def test_mixed_precision_and_levers_of_several_gpus(tmp_path):
+    path = tmp_path / "grpo.yaml"
+    for text, autocast in (("bf16: false\n", False), ("bf16: false\nfp16: true\n", None), ("beta: 0.0\n", None)):
+        path.write_text(text)
+        assert estimate_memory.plan_from_trl(path).get("autocast") is autocast
+    assert not any("sharding" in row["change"] for row in levers(Plan(SHAPES["1.5B"], gpus=2, generation="server")))
+    assert any("sharding" in row["change"] for row in levers(Plan(SHAPES["1.5B"], generation="server")))
