@@ -480,6 +480,14 @@ def ask(args, config: Config, pairs: list[tuple[str, str]], what: str, order="",
     return [Answer(*answer, keeper.times.get(pair, "")) for answer, pair in zip(found, pairs)]
 
 
+def pair_of(row: dict, number: int) -> tuple[str, str]:
+    """Prompt and response as the reward puts them to the judge."""
+    try:
+        return rewards._prompt_text(row.get("prompt") or ""), rewards.completion_text(row["completion"])
+    except (TypeError, AttributeError, IndexError) as error:
+        raise UserError(f"row {number}: prompt or completion is neither text nor chat messages ({error})") from None
+
+
 def pairs_of(examples: list[Example]) -> list[tuple[str, str]]:
     return [(one.prompt, one.response) for one in examples]
 
@@ -569,12 +577,12 @@ def biased(changed: list[bool], control: list[bool], alpha: float) -> dict:
     """
     from statsmodels.stats.contingency_tables import mcnemar
 
-    only, neither = (
-        sum(c and not k for c, k in zip(changed, control)),
-        sum(k and not c for c, k in zip(changed, control)),
-    )
-    p_value = float(mcnemar([[0, only], [neither, 0]], exact=True).pvalue) if only + neither else 1.0
-    status = "found" if p_value < alpha and only > neither else "no sign"
+    changed_only = sum(c and not k for c, k in zip(changed, control))
+    control_only = sum(k and not c for c, k in zip(changed, control))
+    p_value = 1.0
+    if changed_only + control_only:
+        p_value = float(mcnemar([[0, changed_only], [control_only, 0]], exact=True).pvalue)
+    status = "found" if p_value < alpha and changed_only > control_only else "no sign"
     return {
         "status": status if len(changed) >= ENOUGH else NOT_MEASURED,
         "flips": interval(sum(changed), len(changed)),
@@ -777,7 +785,7 @@ def command_split(args) -> int:
         raise UserError(f"--shares: the split is fixed since its first label, at {state.head['shares']}")
     new = []
     for number, (row, label) in enumerate(zip(rows, labels), start=1):
-        is_unsure = str(row["label"] if "label" in row else "").strip().lower() == "unsure"
+        is_unsure = str(row.get("label", "")).strip().lower() == "unsure"
         if label is None and not is_unsure:
             continue
         kind, labeller = KINDS.get(str(row.get("kind")).strip().lower()), row.get("labeller") or args.labeller
@@ -785,11 +793,7 @@ def command_split(args) -> int:
             raise UserError(f"row {number} has a label of kind {row.get('kind')!r}; write human, agent or synthetic")
         if not labeller:
             raise UserError(f"row {number} has a label and no labeller; fill that column, or give --labeller NAME")
-        try:
-            prompt = rewards._prompt_text(row.get("prompt") or "")
-            response = rewards.completion_text(row["completion"])
-        except (TypeError, AttributeError, IndexError) as error:
-            raise UserError(f"row {number}: neither text nor chat messages ({error})") from None
+        prompt, response = pair_of(row, number)
         word = "unsure" if is_unsure else "pass" if label else "fail"
         new.append({"id": digest(prompt, response), "prompt": prompt, "response": response, "label": word,
                     "kind": kind, "labeller": str(labeller), "time": _now()})  # fmt: skip
@@ -1010,12 +1014,7 @@ def command_rate(args) -> int:
         return finish(args, "rate", 1, {"status": NOT_MEASURED, "reasons": [reason], "rate": None}, [NOT_MEASURED])
     if state.record["verdict"] != "calibrated":
         note(f"the judge is {state.record['verdict']}: {'; '.join(state.record['reasons'])}")
-    try:
-        pairs = [
-            (rewards._prompt_text(row.get("prompt") or ""), rewards.completion_text(row["completion"])) for row in rows
-        ]
-    except (TypeError, AttributeError, IndexError) as error:
-        raise UserError(f"{args.files[0]}: a row holds neither text nor chat messages ({error})") from None
+    pairs = [pair_of(row, number) for number, row in enumerate(rows, start=1)]
     answers = ask(args, config, pairs, "rate")
     groups = {}
     for number, ((prompt, _), answer) in enumerate(zip(pairs, answers)):

@@ -260,7 +260,7 @@ class AsyncOpenAIJudge(OpenAIJudge):
         return reply.choices[0].message.content if reply.choices else None
 
 
-# --- the record of calibrate_judge.py ----------------------------------------------------------------------------------
+# --- the record of calibrate_judge.py ---------------------------------------------------------------------------------
 
 
 def rubric_sha256(rubric: str) -> str:

@@ -1820,8 +1820,8 @@ def make_rubric_judge_reward(
         ImportError: tenacity (on a call) or judge.py is missing.
         TypeError: `judge_client` has no `judge` method; on a call: the method returned a coroutine without being async.
         ValueError: the rubric is empty, a setting is out of range, or the calibration does not vouch for this judge and
-            rubric: not calibrated, of another rubric, model or sampling, or too old. On a call, any error of the client that another
-            try would not mend, such as a wrong key.
+            rubric: not calibrated, of another rubric, model or sampling, or too old. On a call, any error of the
+            client that another try would not mend, such as a wrong key.
 
     Example:
         >>> class Judge:
