@@ -25,7 +25,6 @@ import platform
 import re
 import secrets
 import sys
-import tempfile
 import threading
 import unicodedata
 from pathlib import Path
@@ -98,7 +97,7 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
 
 
-def append(path: Path, entries: list[dict]) -> None:
+def append(path: Path, entries: list[dict], sync=True) -> None:
     """Whole lines at the end of a file. A line that a kill has torn is closed first, so it costs only itself."""
     data = "".join(json.dumps(entry) + "\n" for entry in entries).encode()
     try:
@@ -107,7 +106,8 @@ def append(path: Path, entries: list[dict]) -> None:
                 data = b"\n" + data
             while data:
                 data = data[file.write(data) :]
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
     except OSError as error:
         raise UserError(f"{path}: cannot be appended to ({error.strerror})") from None
 
@@ -138,23 +138,17 @@ def write_record(path: Path, record: dict) -> None:
     for name in ("scipy", "statsmodels", "numpy", "openai", "tenacity"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             record["versions"][name] = importlib.metadata.version(name)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
-            file.write("\n")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(record, indent=1) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
     finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
 
 
 # --- what is known: labels, openings, record --------------------------------------------------------------------------
@@ -201,8 +195,11 @@ class State:
         self.record = self._read_record()
         lines = read_lines(self.ledger_path)
         self.head, self.entries = (lines[0], [entry for entry in lines[1:] if entry]) if lines else (None, [])
-        if lines and (not self.head or self.head.get("ledger") != "labels"):
+        keys = {"id", "prompt", "response", "label", "kind", "labeller", "time"}
+        if lines and not {"ledger", "salt", "shares"} <= (self.head or {}).keys():
             raise UserError(f"{self.ledger_path}: is no label ledger; move it away")
+        if odd := next((entry for entry in self.entries if not keys <= entry.keys()), None):
+            raise UserError(f"{self.ledger_path}: holds a line that is no label: {json.dumps(odd):.80}")
         if self.head:
             self.salt, self.shares = self.head["salt"], tuple(self.head["shares"])
         self.openings = read_lines(self.openings_path)  # a torn line is an opening too
@@ -236,6 +233,8 @@ class State:
         for name in SPLITS:
             splits[name] |= counts_of(self.of(name))
         times = [line["time"] for line in self.openings if line and "time" in line]
+        last = max(times, default=None)
+        splits["test"]["revised_since_opening"] = sum(bool(last) and one.revised > last for one in self.of("test"))
         labels = {"count": len(self.entries), "sha256": labels_sha256(self.examples)}
         self.record |= {
             "schema_version": SCHEMA_VERSION,
@@ -246,7 +245,7 @@ class State:
             "openings": {
                 "count": len(self.openings),
                 "judges": len(self.judges_opened()),
-                "last": max(times, default=None),
+                "last": last,
             },
         }
         return self.record
@@ -424,7 +423,7 @@ class CachedJudge:
             with self.lock:
                 self.known[key] = found
                 if self.path:
-                    append(self.path, [{"key": key, "reply": found[0], "time": found[1]}])
+                    append(self.path, [{"key": key, "reply": found[0], "time": found[1]}], sync=False)
         reply, self.times[prompt, response] = self.known[key]
         self.tick()
         return reply
@@ -682,6 +681,8 @@ def verdict_of_record(record: dict) -> tuple[str, list[str]]:
             missing.append(
                 f"{found['n']} answered human labels of {name} in the sealed test, {gate['min_each']} needed"
             )
+    if revised := record["splits"]["test"].get("revised_since_opening"):
+        missing.append(f"{revised} labels of the sealed test were revised since it was opened; open it again")
     for name in ("tpr", "tnr"):
         found, least = sealed[name], gate[f"min_{name}"]
         if found["n"] and found["low"] < least:
@@ -888,7 +889,7 @@ def command_open(args) -> int:
         "model": config.model, "revision": config.revision, "examples": len(examples),
         "labels_sha256": labels_sha256(examples),
     }  # fmt: skip
-    revised = [one for one in examples if state.openings and one.revised > (record["openings"]["last"] or "")]
+    revised = record["splits"]["test"]["revised_since_opening"]
     append(state.openings_path, [line])  # before the judge is asked: a look that fails is a look
     state.openings.append(line)
     judges = len(state.judges_opened())
@@ -896,7 +897,7 @@ def command_open(args) -> int:
     if judges > 1:
         note(f"it is no longer blind: intervals are widened to {1 - ALPHA / judges:.1%}; fresh labels would be better")
     if revised:
-        note(f"{len(revised)} labels of the sealed test were revised after it was last opened")
+        note(f"{revised} labels of the sealed test were revised after it was last opened")
     record = state.refresh()
     write_record(args.record, record)
     measured = measure(examples, ask(args, config, pairs_of(examples), "sealed test"), ALPHA / judges)
@@ -904,7 +905,7 @@ def command_open(args) -> int:
         "min_tpr": args.min_tpr, "min_tnr": args.min_tnr, "min_each": args.min_each, "max_abstain": args.max_abstain,
         "confidence": 1 - ALPHA / judges,
     }  # fmt: skip
-    measured |= {"opening": number, "labels_sha256": line["labels_sha256"], "labels_revised": len(revised)}
+    measured |= {"opening": number, "labels_sha256": line["labels_sha256"], "labels_revised": revised}
     record["splits"]["test"]["measured"] = measured
     record["measured"] = measured["answers_since"]
     write_record(args.record, record)

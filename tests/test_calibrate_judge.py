@@ -51,7 +51,7 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self):
-        self.asked, self.verdict, self.status, self.wait, self.lock = [], known(0.95, 0.95), 200, 0.0, threading.Lock()
+        self.asked, self.verdict, self.status, self.wait, self.lock = [], known(0.99, 0.99), 200, 0.0, threading.Lock()
         self.now = self.most = 0
         super().__init__(("127.0.0.1", 0), Handler)
 
@@ -122,14 +122,14 @@ class Bench:
     def __call__(self, command, *options, judge=JUDGE):
         """Exit code, what was printed on stdout, on stderr."""
         if command != "split":
-            options = [*options, "--rubric", str(self.rubric), "--base-url", self.server.url, "--attempts", "1", *judge]
+            options = ["--rubric", str(self.rubric), "--base-url", self.server.url, "--attempts", "1", *judge, *options]
         code = cal.main([command, *options, "--record", str(self.path("calibration.json"))])
         out, err = self.capsys.readouterr()
         assert "Traceback" not in out + err
         return code, out, err
 
     def json(self, command, *options, **how):
-        code, out, err = self(command, *options, "--json", **how)
+        code, out, _err = self(command, *options, "--json", **how)
         found = json.loads(out)
         assert found["exit_code"] == code and found["command"] == command
         return found
@@ -154,7 +154,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path, server, capsys):
+def bench(tmp_path, server, capsys, monkeypatch):
+    # One split for all runs of this suite: an interval of 95 % misses the truth in one split of twenty.
+    monkeypatch.setattr(cal.secrets, "token_hex", lambda size: "5a17")
     return Bench(tmp_path, server, capsys)
 
 
@@ -247,7 +249,15 @@ texts = st.text(st.characters(codec=None), max_size=20)
 def test_no_example_moves_when_data_grows(first, more, salt):
     def ledger(pairs):
         return [
-            {"id": cal.digest(p, r), "prompt": p, "response": r, "label": "pass", "kind": "human", "labeller": "k", "time": ""}
+            {
+                "id": cal.digest(p, r),
+                "prompt": p,
+                "response": r,
+                "label": "pass",
+                "kind": "human",
+                "labeller": "k",
+                "time": "",
+            }
             for p, r in pairs
         ]
 
@@ -275,7 +285,9 @@ def test_split_shows_no_content_asks_nobody_and_only_appends(bench, server):
     assert code == 0 and "0 labels added" in out and bench.path("label_ledger.jsonl").read_bytes() == ledger
     assert "Question" not in out + err + json.dumps(first) and "answer" not in json.dumps(first["examples"])
     grown = bench.split(rows_of(90))
-    assert {e["id"]: e["split"] for e in first["examples"]}.items() <= {e["id"]: e["split"] for e in grown["examples"]}.items()
+    assert {e["id"]: e["split"] for e in first["examples"]}.items() <= {
+        e["id"]: e["split"] for e in grown["examples"]
+    }.items()
     assert grown["added"] == 30 and bench.path("label_ledger.jsonl").read_bytes().startswith(ledger)
     assert server.asked == []
     assert bench.record["verdict"] == cal.NOT_MEASURED and bench.record["salt"]
@@ -285,8 +297,10 @@ def test_a_label_is_revised_by_appending(bench):
     bench.split(rows_of(20))
     before = bench.path("label_ledger.jsonl").read_bytes()
     changed = [{**rows_of(1)[0], "label": "fail"}]
-    code, out, err = bench("split", bench.write("new.jsonl", changed))
-    assert "1 labels take the place of earlier ones" in err and bench.path("label_ledger.jsonl").read_bytes().startswith(before)
+    _code, _out, err = bench("split", bench.write("new.jsonl", changed))
+    assert "1 labels take the place of earlier ones" in err and bench.path(
+        "label_ledger.jsonl"
+    ).read_bytes().startswith(before)
     (one,) = [e for e in cal.State(bench.path("calibration.json")).examples if e.prompt == "Question 0?"]
     assert one.label is False and one.revised
     bench("split", bench.write("new.jsonl", [{**rows_of(1)[0], "labeller": "lee"}]))
@@ -317,7 +331,7 @@ def test_what_was_recorded_must_still_be_there(bench):
 
 def test_the_main_job(bench, server):
     server.verdict = known(0.97, 0.93)
-    bench.split(rows_of(700))
+    bench.split(rows_of(400))
     ran = bench.json("run")
     sealed_texts = bench.texts("test")
     assert {asked["response"] for asked in server.asked} == bench.texts("train") | bench.texts("dev")
@@ -327,7 +341,11 @@ def test_the_main_job(bench, server):
         assert measured["tnr"]["low"] <= 0.93 <= measured["tnr"]["high"]
     assert not {row["completion"] for row in ran["rows"]} & sealed_texts and bench.openings == []
     wrong = {row["id"] for row in ran["rows"] if row["label"] != row["judge"]}
-    truly_wrong = {row["id"] for row in ran["rows"] if server.verdict({"prompt": row["prompt"], "response": row["completion"]}) != (row["label"] == "pass")}
+    truly_wrong = {
+        row["id"]
+        for row in ran["rows"]
+        if server.verdict({"prompt": row["prompt"], "response": row["completion"]}) != (row["label"] == "pass")
+    }
     assert wrong == truly_wrong and wrong
     code, out, _ = bench("run")
     assert f"{len(wrong)} of {len(ran['rows'])} disagree" in out and code == 0
@@ -337,17 +355,22 @@ def test_the_main_job(bench, server):
     assert {asked["response"] for asked in server.asked} == sealed_texts
     sealed = opened["sealed"]
     assert opened["verdict"] == "calibrated" and opened["exit_code"] == 0
-    assert sealed["tpr"]["low"] <= 0.97 <= sealed["tpr"]["high"] and sealed["tnr"]["low"] <= 0.93 <= sealed["tnr"]["high"]
+    assert (
+        sealed["tpr"]["low"] <= 0.97 <= sealed["tpr"]["high"] and sealed["tnr"]["low"] <= 0.93 <= sealed["tnr"]["high"]
+    )
     record = bench.record
     assert record["verdict"] == "calibrated" and record["openings"]["count"] == 1 and record["openings"]["last"]
-    assert record["judge"]["model"] == MODEL and record["judge"]["family"] == "north" and record["policy_family"] == "south"
+    assert (
+        record["judge"]["model"] == MODEL
+        and record["judge"]["family"] == "north"
+        and record["policy_family"] == "south"
+    )
     assert record["splits"]["test"]["kinds"]["human"]["pass"] == sealed["tpr"]["n"]
     assert set(record["versions"]) >= {"python", "scipy", "statsmodels"} and record["labels"]["sha256"]
     assert not list(bench.folder.glob(".calibration*"))
 
-    # What the judge says of 1000 unlabelled answers, 15 % of them good
-    server.verdict = known(0.97, 0.93)
-    more = [{key: row[key] for key in ("prompt", "completion")} for row in rows_of(1000, good=lambda n: n % 20 < 3)]
+    # What the judge says of 600 unlabelled answers, 15 % of them good
+    more = [{key: row[key] for key in ("prompt", "completion")} for row in rows_of(600, good=lambda n: n % 20 < 3)]
     rate = bench.json("rate", bench.write("more.jsonl", more))["rate"]
     assert rate["low"] <= 0.15 <= rate["high"] and abs(rate["value"] - 0.15) < abs(rate["naive"]["value"] - 0.15)
     assert not rate["naive"]["low"] <= 0.15 <= rate["naive"]["high"]
@@ -361,7 +384,11 @@ def test_a_poor_judge_is_not_calibrated(bench, server):
     server.verdict = lambda asked: True  # agreement of a half, and every failure paid
     bench.rubric.write_text("another")
     found = bench.json("open")
-    assert found["verdict"] == "not calibrated" and found["sealed"]["tpr"]["value"] == 1.0 and found["sealed"]["tnr"]["value"] == 0.0
+    assert (
+        found["verdict"] == "not calibrated"
+        and found["sealed"]["tpr"]["value"] == 1.0
+        and found["sealed"]["tnr"]["value"] == 0.0
+    )
     found = bench.json("rate", bench.write("more.jsonl", rows_of(50)))
     assert found["status"] == "not identifiable" and found["exit_code"] == 1
 
@@ -427,13 +454,13 @@ def test_a_killed_run_goes_on_where_it_stopped(bench, server):
 
 
 def test_only_open_sends_the_sealed_test(bench, server):
-    bench.split(rows_of(300))
+    bench.split(rows_of(160))
     sealed = bench.texts("test")
     bench("run")
     bench("probe")
     bench("recheck")
     sent = {asked["response"].strip() for asked in server.asked}
-    assert len(sent) > 100 and not [text for text in sent if any(text.startswith(one) for one in sealed)]
+    assert len(sent) > 80 and not [text for text in sent if any(text.startswith(one) for one in sealed)]
     assert bench.openings == []
 
 
@@ -442,13 +469,17 @@ def test_openings_are_recorded_before_the_judge_is_asked(bench, server):
     server.status = 401
     code, _, err = bench("open")
     assert code == 2 and "401" in err and "\x1b" not in err
-    assert len(bench.openings) == 1 and bench.record["openings"]["count"] == 1 and bench.record["verdict"] == cal.NOT_MEASURED
+    assert (
+        len(bench.openings) == 1
+        and bench.record["openings"]["count"] == 1
+        and bench.record["verdict"] == cal.NOT_MEASURED
+    )
     server.status = 500
     found = bench.json("open")
     assert found["exit_code"] == 1 and found["verdict"] == cal.NOT_MEASURED and "got no answer" in found["reasons"][0]
     server.status = 200
     first_two = bench.openings
-    code, out, err = bench("open")
+    code, _out, err = bench("open")
     assert code == 0 and "opened 3 times, with 1 rubrics or judges" in err and bench.openings[:2] == first_two
     line = json.loads(bench.openings[2])
     assert line["number"] == 3 and line["rubric_sha256"] == judge.rubric_sha256(RUBRIC) and line["model"] == MODEL
@@ -458,7 +489,7 @@ def test_another_rubric_on_the_sealed_test_is_warned_about_and_widens(bench, ser
     bench.split(rows_of(200))
     narrow = bench.json("open")["sealed"]["tpr"]
     bench.rubric.write_text("The response is quite right.")
-    code, _, err = bench("open")
+    _code, _, err = bench("open")
     assert "no longer blind" in err and "97.5%" in err
     wide = bench.record["splits"]["test"]["measured"]["tpr"]
     assert wide["count"] == narrow["count"] and wide["low"] < narrow["low"]
@@ -480,8 +511,10 @@ def test_an_opening_that_can_decide_nothing_is_not_spent(bench, server):
 def test_labels_revised_after_an_opening_are_told(bench):
     bench.split(rows_of(200))
     bench("open")
+    assert bench.record["verdict"] == "calibrated"
     (row,) = [row for row in rows_of(200) if row["completion"] == sorted(bench.texts("test"))[0]]
     bench("split", bench.write("new.jsonl", [{**row, "label": "fail" if row["label"] == "pass" else "pass"}]))
+    assert bench.record["verdict"] == cal.NOT_MEASURED and "1 labels of the sealed" in bench.record["reasons"][0]
     assert "1 labels of the sealed test were revised" in bench("open")[2]
     assert bench.record["splits"]["test"]["measured"]["labels_revised"] == 1
 
@@ -533,7 +566,9 @@ def test_a_served_model_is_pinned_by_its_revision(bench):
 )  # fmt: skip
 def test_families(bench, server, families, says):
     bench.split(rows_of(20))
-    flags = [part for flag, name in zip(("--judge-family", "--policy-family"), families) if name for part in (flag, name)]
+    flags = [
+        part for flag, name in zip(("--judge-family", "--policy-family"), families) if name for part in (flag, name)
+    ]
     code, out, err = bench("run", judge=["--model", MODEL, *flags])
     assert code == 2 and says in err and err.count("\n") == 1 and out == "" and server.asked == []
 
@@ -561,10 +596,17 @@ def test_labels_that_are_no_persons_never_calibrate(bench, server, kind):
 def test_a_persons_label_hides_an_agents_and_person_is_human(bench, server):
     server.verdict = known(1, 1)
     rows = rows_of(200, kind="person")
-    lies = [{**row, "kind": "agent", "labeller": "bot", "label": {"pass": "fail", "fail": "pass"}[row["label"]]} for row in rows]
+    lies = [
+        {**row, "kind": "agent", "labeller": "bot", "label": {"pass": "fail", "fail": "pass"}[row["label"]]}
+        for row in rows
+    ]
     bench.split(lies + rows)
     found = bench.json("open")
-    assert found["verdict"] == "calibrated" and found["sealed"]["tpr"]["value"] == 1.0 and found["sealed"]["advisory"] is None
+    assert (
+        found["verdict"] == "calibrated"
+        and found["sealed"]["tpr"]["value"] == 1.0
+        and found["sealed"]["advisory"] is None
+    )
 
 
 def test_one_prompt_is_not_taken_for_many(bench):
@@ -622,7 +664,11 @@ def test_bad_usage(bench, server, capsys):
 def test_one_class_alone_is_not_measured(bench, label):
     bench.split(rows_of(100, good=lambda n: label == "pass"))
     found = bench.json("run")
-    assert found["exit_code"] == 1 and found["splits"]["dev"]["status"] == cal.NOT_MEASURED and found["verdict"] == cal.NOT_MEASURED
+    assert (
+        found["exit_code"] == 1
+        and found["splits"]["dev"]["status"] == cal.NOT_MEASURED
+        and found["verdict"] == cal.NOT_MEASURED
+    )
     measured, missing = ("tpr", "tnr") if label == "pass" else ("tnr", "tpr")
     assert found["splits"]["dev"][missing]["value"] is None and found["splits"]["dev"][measured]["value"] > 0.8
     assert bench.json("open")["verdict"] == cal.NOT_MEASURED and bench.openings == []
@@ -634,7 +680,7 @@ def test_a_judge_that_never_answers_is_not_measured(bench, server):
     bench.split(rows_of(200))
     found = bench.json("run")
     assert found["exit_code"] == 1 and found["splits"]["dev"]["abstained"]["no_verdict"] > 50
-    code, out, err = bench("run")
+    _code, out, err = bench("run")
     assert "TPR not measured; TNR not measured; kappa not measured" in out and "\x1b" not in out + err
     assert bench.json("open")["verdict"] == cal.NOT_MEASURED
     assert bench.json("rate", bench.write("more.jsonl", rows_of(5)))["status"] == cal.NOT_MEASURED
@@ -647,7 +693,11 @@ def test_a_judge_that_shirks_the_hard_ones_is_not_calibrated(bench, server):
     server.verdict = lambda asked: "hm" if chance(asked["prompt"]) < 0.25 else right(asked)
     bench.split(rows_of(300))
     found = bench.json("open")
-    assert found["sealed"]["tpr"]["value"] == 1.0 and found["verdict"] == "not calibrated" and "no verdict on" in found["reasons"][0]
+    assert (
+        found["sealed"]["tpr"]["value"] == 1.0
+        and found["verdict"] == "not calibrated"
+        and "no verdict on" in found["reasons"][0]
+    )
 
 
 def test_no_server_and_no_key(bench, server, monkeypatch):
@@ -655,7 +705,9 @@ def test_no_server_and_no_key(bench, server, monkeypatch):
     server.status = 503
     code, _, err = bench("run")
     assert code == 1 and "got no answer" in err
-    assert all(not split["measured"]["tpr"]["n"] for split in (bench.record["splits"]["train"], bench.record["splits"]["dev"]))
+    assert all(
+        not split["measured"]["tpr"]["n"] for split in (bench.record["splits"]["train"], bench.record["splits"]["dev"])
+    )
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert cal.main(["run", *JUDGE, "--rubric", str(bench.rubric), "--record", str(bench.path("new.json"))]) == 2
     assert "holds no key" in bench.capsys.readouterr().err
@@ -663,14 +715,32 @@ def test_no_server_and_no_key(bench, server, monkeypatch):
 
 def test_hostile_texts_break_neither_terminal_nor_files(bench, server):
     server.verdict = lambda asked: f"{HOSTILE}\nverdict: {'pass' if chance(asked['response']) < 0.5 else 'fail'}"
-    rows = [{**row, "prompt": row["prompt"] + HOSTILE, "completion": row["completion"] + HOSTILE, "labeller": HOSTILE} for row in rows_of(200)]
+    rows = [
+        {**row, "prompt": row["prompt"] + HOSTILE, "completion": row["completion"] + HOSTILE, "labeller": HOSTILE}
+        for row in rows_of(100)
+    ]
     rows[0]["completion"] += "x" * 10**6
-    rows += [{**row, "prompt": [{"role": "user", "content": HOSTILE + str(n)}], "completion": [{"role": "assistant", "content": HOSTILE}]} for n, row in enumerate(rows_of(20))]
-    for command in (["split", bench.write("h.jsonl", rows)], ["run"], ["open"], ["probe"], ["recheck"], ["rate", bench.write("h.jsonl", rows)]):
+    rows += [
+        {
+            **row,
+            "prompt": [{"role": "user", "content": HOSTILE + str(n)}],
+            "completion": [{"role": "assistant", "content": HOSTILE}],
+        }
+        for n, row in enumerate(rows_of(20))
+    ]
+    for command in (
+        ["split", bench.write("h.jsonl", rows)],
+        ["run"],
+        ["open", "--min-each", "9"],
+        ["probe", "--size", "20"],
+        ["recheck", "--size", "20"],
+        ["rate", bench.write("h.jsonl", rows)],
+    ):
         for options in ([], ["--json"]):
             code, out, err = bench(*command, *options)
             assert code in (0, 1), err
             assert not [c for c in out + err if not c.isprintable() and c != "\n"], command
+    assert len(bench.openings) == 2
     for path in bench.folder.glob("*.json*"):
         if path.name != "h.jsonl":
             path.read_text("ascii")
@@ -724,11 +794,11 @@ def wavers(asked):
 )  # fmt: skip
 def test_probes(bench, server, verdict, found):
     server.verdict = verdict
-    bench.split(rows_of(300))
-    probed = bench.json("probe")
+    bench.split(rows_of(200))
+    probed = bench.json("probe", "--size", "40")
     assert probed["found"] == found and probed["exit_code"] == bool(found)
     assert bool(bench.record["warnings"]) == bool(found) and bench.record["probes"] == probed["probes"]
-    code, out, err = bench("probe")
+    _code, out, err = bench("probe", "--size", "40")
     assert ("found a bias" in err) == bool(found) and "padded_failures" in out
 
 
@@ -756,23 +826,26 @@ def test_words_swap_in_rubric_and_instructions():
 
 
 def test_drift(bench, server):
-    server.verdict = known(0.97, 0.97)
-    bench.split(rows_of(300))
-    assert "can be compared" in bench("recheck")[2] or bench("recheck")[0] == 2  # nothing pinned yet
+    server.verdict = known(0.98, 0.98)
+    bench.split(rows_of(200))
+    code, _, err = bench("recheck")
+    assert code == 2 and "is another" in err  # nothing is pinned yet
     bench("run")
     assert bench.json("open")["verdict"] == "calibrated"
     asked, measured = len(server.asked), bench.record["measured"]
     same = bench.json("recheck")
     assert same["exit_code"] == 0 and same["drift"]["status"] == "stable" and same["drift"]["flips"]["count"] == 0
     assert len(server.asked) == asked + 100 and bench.record["measured"] > measured  # asked anew, past the cache
-    server.verdict = known(0.97, 0.6)  # the snapshot kept its name and not its mind
+    server.verdict = known(0.98, 0.6)  # the snapshot kept its name and not its mind
     changed = bench.json("recheck")
-    assert changed["exit_code"] == 1 and changed["drift"]["status"] == "drifted" and changed["verdict"] == "not calibrated"
+    assert (
+        changed["exit_code"] == 1 and changed["drift"]["status"] == "drifted" and changed["verdict"] == "not calibrated"
+    )
     assert changed["drift"]["fail_to_pass"] > changed["drift"]["pass_to_fail"]
     assert bench.json("open")["verdict"] == "not calibrated"  # the cached answers are those of before
     server.status = 503
     assert bench.json("recheck")["drift"]["status"] == cal.NOT_MEASURED and bench.record["verdict"] == "not calibrated"
-    server.status, server.verdict = 200, known(0.97, 0.97, salt="new")
+    server.status, server.verdict = 200, known(0.98, 0.98, salt="new")
     assert bench.json("open", "--cache", str(bench.path("new_cache.jsonl")))["verdict"] == "calibrated"
     bench.rubric.write_text("Another.")
     code, _, err = bench("recheck")
@@ -792,7 +865,9 @@ def calibrated(bench, server):
 
 
 def built(calibration, rubric=RUBRIC, model=MODEL, **options):
-    return rewards.make_rubric_judge_reward(judge.OpenAIJudge(model, base_url="http://localhost:9/v1"), rubric, calibration=calibration, **options)
+    return rewards.make_rubric_judge_reward(
+        judge.OpenAIJudge(model, base_url="http://localhost:9/v1"), rubric, calibration=calibration, **options
+    )
 
 
 def test_the_reward_takes_a_good_record_and_refuses_each_bad_one(calibrated, caplog):
@@ -830,7 +905,7 @@ def test_the_reward_takes_a_good_record_and_refuses_each_bad_one(calibrated, cap
 
 def test_a_run_with_another_rubric_takes_the_verdict_away(bench, calibrated):
     bench.rubric.write_text("Another.")
-    code, _, err = bench("run")
+    _code, _, err = bench("run")
     assert "another rubric or judge" in err and bench.record["verdict"] == cal.NOT_MEASURED
     with pytest.raises(ValueError, match="not measured"):
         built(calibrated, rubric="Another.")
@@ -859,6 +934,7 @@ assert not heavy, heavy
 
 def test_a_password_in_an_address_reaches_no_file(bench, server):
     bench.split(rows_of(20))
-    bench("run", "--base-url", server.url.replace("://", "://kim:secret@"), judge=JUDGE)
+    assert bench("run", "--base-url", server.url.replace("://", "://kim:secret@"))[0] in (0, 1)
+    assert bench.record["judge"]["base_url"] == server.url and server.asked
     assert cal._without_password("http://kim:secret@host:1/v1") == "http://host:1/v1"
     assert not [path for path in bench.folder.glob("*.json*") if "secret" in path.read_text()]
