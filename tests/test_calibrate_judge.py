@@ -55,9 +55,13 @@ class Server(http.server.ThreadingHTTPServer):
         self.now = self.most = 0
         super().__init__(("127.0.0.1", 0), Handler)
 
+    def handle_error(self, request, client_address):
+        """A client that was killed leaves a broken connection, which is no news."""
+
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes: 40 ms a request otherwise
 
     def log_message(self, *args):
         pass
