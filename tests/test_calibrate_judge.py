@@ -484,7 +484,7 @@ def test_openings_are_recorded_before_the_judge_is_asked(bench, server):
     server.status = 200
     first_two = bench.openings
     code, _out, err = bench("open")
-    assert code == 0 and "opened 3 times, with 1 rubrics or judges" in err and bench.openings[:2] == first_two
+    assert code == 0 and "opened 3 x, with 1 pair of rubric" in err and bench.openings[:2] == first_two
     line = json.loads(bench.openings[2])
     assert line["number"] == 3 and line["rubric_sha256"] == judge.rubric_sha256(RUBRIC) and line["model"] == MODEL
 
@@ -840,6 +840,9 @@ def test_drift(bench, server):
     same = bench.json("recheck")
     assert same["exit_code"] == 0 and same["drift"]["status"] == "stable" and same["drift"]["flips"]["count"] == 0
     assert len(server.asked) == asked + 100 and bench.record["measured"] > measured  # asked anew, past the cache
+    server.verdict = lambda asked: known(0.98, 0.98)(asked) != (chance("few", asked["prompt"]) < 0.05)
+    measured, few = bench.record["measured"], bench.json("recheck")["drift"]
+    assert few["status"] == "stable" and few["flips"]["value"] > 0.05 and bench.record["measured"] == measured
     server.verdict = known(0.98, 0.6)  # the snapshot kept its name and not its mind
     changed = bench.json("recheck")
     assert (

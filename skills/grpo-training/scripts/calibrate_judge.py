@@ -229,6 +229,7 @@ class State:
 
     def refresh(self) -> dict:
         """The record with what the ledger and the openings say now."""
+        self.record["schema_version"] = SCHEMA_VERSION
         splits = self.record.setdefault("splits", {name: {} for name in SPLITS})
         for name in SPLITS:
             splits[name] |= counts_of(self.of(name))
@@ -237,7 +238,6 @@ class State:
         splits["test"]["revised_since_opening"] = sum(bool(last) and one.revised > last for one in self.of("test"))
         labels = {"count": len(self.entries), "sha256": labels_sha256(self.examples)}
         self.record |= {
-            "schema_version": SCHEMA_VERSION,
             "created": self.record.get("created") or _now(),
             "salt": self.salt,
             "shares": list(self.shares),
@@ -893,7 +893,7 @@ def command_open(args) -> int:
     append(state.openings_path, [line])  # before the judge is asked: a look that fails is a look
     state.openings.append(line)
     judges = len(state.judges_opened())
-    note(f"sealed test opened {number} {'time' if number == 1 else 'times'}, with {judges} rubrics or judges in all")
+    note(f"sealed test opened {number} x, with {judges} {'pair' if judges == 1 else 'pairs'} of rubric and judge")
     if judges > 1:
         note(f"it is no longer blind: intervals are widened to {1 - ALPHA / judges:.1%}; fresh labels would be better")
     if revised:
@@ -990,8 +990,9 @@ def command_recheck(args) -> int:
     record = adopt(state, config)
     if drift["status"] != NOT_MEASURED:  # an outage must not hide what was found before
         record["drift"] = drift
-    if drift["status"] == "stable" and (record.get("measured") or ""):
-        record["measured"] = drift["time"]  # vouched for anew, so its age begins anew
+    # Vouched for anew, so its age begins anew; a few answers that merely fail to prove drift vouch for nothing.
+    if drift["status"] == "stable" and drift["flips"]["value"] <= args.max_flip and record.get("measured"):
+        record["measured"] = drift["time"]
     write_record(args.record, record)
     lines = [
         f"{drift['status']}: changed {shown(drift['flips'])}, pass to fail {drift['pass_to_fail']}, "
@@ -1123,7 +1124,7 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("--size", type=_number(int, ENOUGH), default=60, metavar="N", help="examples per arm (60)")
     command = add("recheck", command_recheck, "ask the same judge again what it was asked: has it drifted?")
     command.add_argument("--size", type=_number(int, ENOUGH), default=100, metavar="N", help="examples asked (100)")
-    command.add_argument("--max-flip", type=_number(float, 0, 1), default=0.05, metavar="X",
+    command.add_argument("--max-flip", type=_number(float, 0, 0.2), default=0.05, metavar="X",
                          help="share of changed verdicts that is still stable (0.05, judgement)")  # fmt: skip
     command = add("rate", command_rate, "pass rate of unlabelled completions, corrected for the judge's errors")
     command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="rows with prompt, completion")
