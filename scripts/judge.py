@@ -8,13 +8,15 @@ from __future__ import annotations
 import asyncio
 import collections
 import concurrent.futures
+import datetime
+import hashlib
 import inspect
 import json
 import os
 import re
 import threading
 
-__all__ = ["AsyncOpenAIJudge", "Desk", "OpenAIJudge", "verdict_of"]
+__all__ = ["AsyncOpenAIJudge", "Desk", "OpenAIJudge", "calibration_problem", "verdict_of"]
 
 _WORD = r"(pass|fail)(?:ed|es|s)?\b"
 _SAYS = r"\b(?:verdict|judge?ment|decision|result|grade)\b[\"'*`\s]*(?:is\b\s*:?|:|=)[\s\"'*`(\[]*"
@@ -256,3 +258,62 @@ class AsyncOpenAIJudge(OpenAIJudge):
         client = self._client(asyncio.get_running_loop())
         reply = await client.chat.completions.create(**self._request(rubric, prompt, response))
         return reply.choices[0].message.content if reply.choices else None
+
+
+# --- the record of calibrate_judge.py ---------------------------------------------------------------------------------
+
+
+def rubric_sha256(rubric: str) -> str:
+    """The hash a record knows a rubric by; blanks around it do not count, because a file ends with a line break."""
+    return hashlib.sha256(rubric.strip().encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def instructions_sha256() -> str:
+    """The hash of what stands before the rubric: other instructions are another judge."""
+    return hashlib.sha256(_JUDGE_SYSTEM.encode()).hexdigest()
+
+
+def read_calibration(calibration) -> dict:
+    """A record as a dict, from a dict or from a path; empty if there is none to read."""
+    if isinstance(calibration, dict):
+        return calibration
+    try:
+        with open(calibration, encoding="utf-8") as file:
+            record = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def calibration_problem(record: dict, client, rubric: str, max_age_days: float) -> str | None:
+    """Why a record does not vouch for this client with this rubric, in one clause; None if it does.
+
+    Example:
+        >>> calibration_problem({}, None, "It asks.", 90)
+        'the calibration holds no record of calibrate_judge.py that can be read'
+    """
+    pinned = record.get("judge")
+    if record.get("schema_version") != 1 or not isinstance(pinned, dict):
+        return "the calibration holds no record of calibrate_judge.py that can be read"
+    if record.get("verdict") != "calibrated":
+        reasons = "; ".join(map(str, record.get("reasons") or ())) or "no reason given"
+        return f"the calibration's verdict is {record.get('verdict')!r} ({reasons})"
+    if record.get("rubric_sha256") != rubric_sha256(rubric):
+        return "the calibration is of another rubric"
+    if pinned.get("instructions_sha256") != instructions_sha256():
+        return "the calibration was made with another judge.py, which put the question in other words"
+    model = getattr(client, "model", None)
+    if model is not None and model != pinned.get("model"):
+        return f"the calibration is of the judge {pinned.get('model')!r}, and this client asks {model!r}"
+    sampling = getattr(client, "sampling", None)
+    known = {key: value for key, value in (pinned.get("sampling") or {}).items() if value is not None}
+    if sampling is not None and sampling != known:
+        return f"the calibration is of the sampling {known}, and this client has {sampling}"
+    try:
+        age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(record["measured"])
+    except (KeyError, TypeError, ValueError):
+        return "the calibration does not say when the judge was measured"
+    days = age.total_seconds() / 86400
+    if days > max_age_days:
+        return f"the calibration is {days:.0f} days old, more than {max_age_days:g}; recheck it"
+    return None if days > -1 else "the calibration was measured in the future"

@@ -1786,7 +1786,10 @@ class _AsyncRubricJudge(_RubricJudge):
         return self._rewards(await self.desk.ask_async(self._pairs(completions, prompts)), **kwargs)
 
 
-def make_rubric_judge_reward(judge_client, rubric, name=None, concurrency=8, attempts=4, backoff_s=0.5):
+def make_rubric_judge_reward(
+    judge_client, rubric, name=None, concurrency=8, attempts=4, backoff_s=0.5,
+    calibration=None, allow_uncalibrated=False, max_age_days=90,
+):  # fmt: skip
     """A reward that asks a judge model whether a completion meets one fixed pass/fail criterion.
 
     Calibrate the judge against people's labels before a run. It must not be of the policy's model family.
@@ -1802,6 +1805,10 @@ def make_rubric_judge_reward(judge_client, rubric, name=None, concurrency=8, att
         concurrency (`int`): calls at a time. A sync client is called from that many threads.
         attempts (`int`): tries per row when the judge cannot be reached, with random exponential backoff.
         backoff_s (`float`): seconds the first wait lasts at most; each next one is up to twice as long, 30 s at most.
+        calibration (`str`, `Path` or `dict`, *optional*): the record of `calibrate_judge.py`. It must say "calibrated"
+            for this rubric, and for the client's `model` and `sampling` if it has them. Without it nothing is checked.
+        allow_uncalibrated (`bool`): warn instead of refusing when the record does not vouch for the judge.
+        max_age_days (`float`): how old the oldest answer or the last good recheck may be (90 is judgement).
 
     Returns:
         callable: picklable if `judge_client` is, async if its method is. 1.0 for pass, 0.0 for fail, None where there
@@ -1812,8 +1819,9 @@ def make_rubric_judge_reward(judge_client, rubric, name=None, concurrency=8, att
     Raises:
         ImportError: tenacity (on a call) or judge.py is missing.
         TypeError: `judge_client` has no `judge` method; on a call: the method returned a coroutine without being async.
-        ValueError: the rubric is empty, or a setting is out of range. On a call, any error of the client that another
-            try would not mend, such as a wrong key.
+        ValueError: the rubric is empty, a setting is out of range, or the calibration does not vouch for this judge and
+            rubric: not calibrated, of another rubric, model or sampling, or too old. On a call, any error of the
+            client that another try would not mend, such as a wrong key.
 
     Example:
         >>> class Judge:
@@ -1832,6 +1840,13 @@ def make_rubric_judge_reward(judge_client, rubric, name=None, concurrency=8, att
     if not (concurrency >= 1 and attempts >= 1 and 0 <= backoff_s < math.inf):
         raise ValueError("make_rubric_judge_reward: concurrency and attempts must be 1 or more, backoff_s 0 or more")
     name = name or f"rubric_judge_reward_{hashlib.sha256(rubric.encode()).hexdigest()[:8]}"
+    if calibration is not None:
+        record = _beside("judge").read_calibration(calibration)
+        problem = _beside("judge").calibration_problem(record, judge_client, rubric, max_age_days)
+        if problem and not allow_uncalibrated:
+            raise ValueError(f"make_rubric_judge_reward: {problem}; allow_uncalibrated=True would only warn")
+        for warning in filter(None, [problem, *(record.get("warnings") or ())]):
+            logger.warning("%s: %s", name, warning)
     desk = _beside("judge").Desk(judge_client, rubric, int(concurrency), int(attempts), backoff_s)
     return (_AsyncRubricJudge if desk.is_async else _RubricJudge)(desk, name)
 
