@@ -25,7 +25,7 @@ KINDS = ("human", "agent", "synthetic")
 FIELDS = ("id", "label", "note", "labeller", "kind", "part", "time")
 TORN = b" #torn"  # closes what a crash left of a line; no line of ours ends so
 SHOWN = 20_000  # characters of one output on the screen; what is more is cut from the middle, the answer stands last
-PROMPT_FOLDS = 600  # a prompt longer than this starts folded
+PROMPT_FOLDS = 600  # a prompt longer than this, or than eight lines, starts folded
 PAID_ABOVE = 0.0  # as --pass-above of `rewards.py score`
 
 HELP = """\
@@ -149,6 +149,7 @@ def visible(text: str) -> list[tuple[bool, str]]:
         [(False, '7'), (True, '\u241b'), (False, '[31m'), (True, '<U+200B>')]
     """
     pieces, plain, marks, last = [], [], 0, "\n"
+    extra = 0  # marks not shown
 
     def sign(name: str) -> None:
         if plain:
@@ -166,15 +167,14 @@ def visible(text: str) -> list[tuple[bool, str]]:
                 plain.append("\u25cc")
             kept = min(count, max(0, 4 - marks))  # a tower of marks paints over the lines above
             plain.append(char * kept)
-            marks += count
-            if count > kept:
-                sign(f"<+{count - kept} marks>")
-            last = "m"
+            marks, extra, last = marks + count, extra + count - kept, "m"
             continue
-        marks, last = 0, char
+        if extra:
+            sign(f"<+{extra} marks>")
+        marks, extra, last = 0, 0, char
         if char in "\n\u3000" or (char.isprintable() and not _BLANK.match(char)):
             plain.append(match[0])
-        elif char in "\ufe0e\ufe0f" and count == 1 and plain and ord(plain[-1][-1]) > 0x2000:
+        elif char in "\ufe0e\ufe0f" and count == 1 and plain and plain[-1] > "\u2000":
             continue  # how an emoji is drawn; terminals disagree on its width
         elif code < 32 or code == 127:
             sign((chr(0x2400 + code) if code < 32 else "\u2421") * (1 if times else count) + times)
@@ -182,9 +182,8 @@ def visible(text: str) -> list[tuple[bool, str]]:
             sign("\u237d" * (1 if times else count) + times)
         else:
             sign(f"<U+{code:04X}{times}>" if times else f"<U+{code:04X}>" * count)
-    if plain:
-        pieces.append((False, "".join(plain)))
-    return pieces
+    sign(f"<+{extra} marks>" if extra else "")
+    return [piece for piece in pieces if piece[1]]
 
 
 def fold(text: str, unfolded: bool) -> list[tuple[bool, str]]:
@@ -281,6 +280,8 @@ class Session:
         ids = [item["id"] for item in items]
         if not items:
             raise ValueError("no items to label")
+        if odd := [one for one in ids if not isinstance(one, str)]:
+            raise ValueError(f"the id {odd[0]!r} must be text")
         if len(set(ids)) < len(ids):
             raise ValueError(f"two items have the id {next(one for one in ids if ids.count(one) > 1)!r}")
         if kind not in KINDS:
@@ -303,7 +304,7 @@ class Session:
 
     def _write(self, item: dict, label: str, note: str = "") -> dict:
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        values = (item["id"], label, note, self.labeller, self.kind, item.get("part", ""), time)
+        values = (item["id"], label, note, self.labeller, self.kind, str(item.get("part", "")), time)
         record = dict(zip(FIELDS, values))
         append_label(self.path, record)
         return record
@@ -416,8 +417,8 @@ def build_app(session: Session):
             self.animation_level = "none"
             if session.resumed:
                 self.message = f"{session.resumed} judged before; u goes back to the last"
-            self.query_one("#note").display = False
-            self.watch(self.query_one("#body"), "scroll_y", self.show_where, init=False)
+            self.find("note").display = False
+            self.watch(self.find("body"), "scroll_y", self.show_where, init=False)
             self.show()
 
         def on_resize(self) -> None:
@@ -433,18 +434,22 @@ def build_app(session: Session):
             advisory = f"ADVISORY: {session.kind} labels do not count for the gate"
             advisory = advisory if len(advisory) <= width else f"ADVISORY ({session.kind}): not for the gate"
             self.put("advisory", advisory if session.kind != "human" else "")
-            self.query_one("#text").update(self.page(item) if item else self.farewell())
+            self.find("text").update(self.page(item) if item else self.farewell())
             self.show_last(width)
             self.put("said", self.message)
             wide = "1 pass 2 fail 3 unsure n note u undo t thinking p prompt r reasons ? help q quit"
+            wide = "enter keeps the note, escape leaves it" if self.find("note").display else wide
             keys = (wide, "1 pass 2 fail 3 unsure n u t p r ? q", "1 2 3 n u t p r ? q")
             self.put("keys", next((line for line in keys if len(line) <= width), keys[-1]))
             if fresh:
-                self.query_one("#body").scroll_home(animate=False)
+                self.find("body").scroll_home(animate=False)
             self.call_after_refresh(self.show_where)
 
+        def find(self, name: str):
+            return self.screen_stack[0].query_one(f"#{name}")  # a help page may lie above it
+
         def put(self, name: str, text: str) -> None:
-            widget = self.query_one(f"#{name}")
+            widget = self.find(name)
             widget.update(Text(text))
             widget.display = bool(text)
 
@@ -453,23 +458,27 @@ def build_app(session: Session):
                 return True, f"\u2500\u2500 {name} ".ljust(min(60, self.size.width - 2), "\u2500") + "\n"
 
             pieces, messages = [rule("prompt")], turns(item.get("prompt"))
-            size = sum(len(text) for _, text in messages)
-            if size <= PROMPT_FOLDS or self.prompt_open:
+            size, most = sum(len(text) for _, text in messages), min(PROMPT_FOLDS, 6 * self.size.width)
+            is_long = size > most or sum(text.count("\n") + 1 for _, text in messages) > 8
+            if not is_long or self.prompt_open:
                 prompt = []
                 for role, text in messages:
-                    prompt += [(True, f"{role}: ")] if role and len(messages) > 1 else []
+                    prompt += [(True, f"{one_line(role)}: ")] if role and len(messages) > 1 else []
                     prompt.append((False, text.strip("\n") + "\n"))
-                pieces += [(True, "\u25be p folds\n")] if size > PROMPT_FOLDS else []
+                pieces += [(True, "\u25be p folds\n")] if is_long else [] if size else [(True, "(none)")]
                 pieces += cut(prompt, SHOWN)
             else:
                 asked = [text for role, text in messages if role in ("user", "")] or [messages[-1][1]]
                 part = ", its last question:" if len(messages) > 1 else ""
                 pieces.append((True, f"\u25b8 prompt, {size:,} characters; p unfolds{part}\n"))
-                pieces += [*cut([(False, asked[-1].strip("\n"))], PROMPT_FOLDS), (False, "\n")]
+                lines = asked[-1].strip("\n").split("\n")
+                first, rest = "\n".join(lines[:-5][:2]), "\n".join(lines[-5:])
+                hidden = f"\n[{len(lines) - 7} lines hidden here]\n" if len(lines) > 7 else "\n" if first else ""
+                pieces += [*cut([(False, first), (True, hidden), (False, rest)], most), (False, "\n")]
             output, messages = [], turns(item.get("completion"))
             for role, text in messages:
                 folded = fold(text, self.unfolded) if role in ("", "assistant") else [(False, text)]
-                output += [(True, f"{role}: ")] if len(messages) > 1 else []
+                output += [(True, f"{one_line(role)}: ")] if len(messages) > 1 else []
                 output += [*folded, (False, "\n")] if len(messages) > 1 else folded
             if not any(text.strip() for _, text in output):
                 output = [(True, "(empty)" if not output else f"(only {sum(len(t) for _, t in output)} blanks)")]
@@ -495,11 +504,11 @@ def build_app(session: Session):
                 line = Text(details.replace("\n", "; "))
                 line.truncate(2 * width - 4, overflow="ellipsis")
                 text = text + Text("\n") + line
-            self.query_one("#last").update(text)
-            self.query_one("#last").display = True
+            self.find("last").update(text)
+            self.find("last").display = True
 
         def show_where(self) -> None:
-            body = self.query_one("#body")
+            body = self.find("body")
             height, first = body.virtual_size.height, int(body.scroll_y)
             end = min(height, first + body.size.height)
             more = ", more below" if end < height else ", the end" if first else ""
@@ -535,9 +544,10 @@ def build_app(session: Session):
 
         def action_note(self) -> None:
             if session.item:
-                box = self.query_one("#note")
+                box = self.find("note")
                 box.value, box.display = self.note, True
                 box.focus()
+                self.show()
 
         def on_input_submitted(self, event) -> None:
             self.note, self.warned = event.value.strip(), False
@@ -545,8 +555,8 @@ def build_app(session: Session):
             self.action_no_note()
 
         def action_no_note(self) -> None:
-            self.query_one("#note").display = False
-            self.query_one("#body").focus()
+            self.find("note").display = False
+            self.find("body").focus()
             self.show()
 
         def action_thinking(self) -> None:
@@ -573,7 +583,7 @@ def build_app(session: Session):
                 return self.show()
             self.exit()
 
-    return Labeller()
+    return Labeller(ansi_color=True)  # before the theme, or NO_COLOR would make it black on black
 
 
 def label(items: list[dict], path: Path, labeller: str, kind: str) -> dict:
