@@ -545,9 +545,15 @@ def build_app(session: Session):
         def action_note(self) -> None:
             if session.item:
                 box = self.find("note")
-                box.value, box.display = self.note, True
+                box.value, box.display = one_line(self.note), True
                 box.focus()
                 self.show()
+
+        def on_input_changed(self, event) -> None:
+            """What is pasted may come from a model too."""
+            clean = "".join(piece for _, piece in visible(event.value))
+            if clean != event.value:
+                event.input.value = clean
 
         def on_input_submitted(self, event) -> None:
             self.note, self.warned = event.value.strip(), False
