@@ -25,25 +25,21 @@ KINDS = ("human", "agent", "synthetic")
 FIELDS = ("id", "label", "note", "labeller", "kind", "part", "time")
 TORN = b" #torn"  # closes what a crash left of a line; no line of ours ends so
 SHOWN = 20_000  # characters of one output on the screen; what is more is cut from the middle, the answer stands last
-PROMPT_FOLDS = 600  # a prompt longer than this starts folded
+PROMPT_FOLDS = 600  # a prompt longer than this, or than eight lines, starts folded
 PAID_ABOVE = 0.0  # as --pass-above of `rewards.py score`
 
 HELP = """\
-1 y  pass      the output does what the prompt asks
-2 x  fail      it does not
-3 s  unsure    you cannot tell; write why with n
+1 y pass, 2 x fail, 3 s unsure: does the output do what the prompt asks?
+n a note, saved with the judgement that follows
+u undo: withdraws your last judgement and shows that output again
+r the rewards and reasons of the output judged last, whole
+t folds and unfolds thinking, also of the outputs that follow
+p the same for a long prompt, of this output only
+arrows, j k, space, page keys, home, end scroll
+q leaves; every judgement is on disk, the next start goes on here
 
-n    a note, saved with the judgement that follows
-u    undo: withdraws your last judgement, and shows that output again
-r    the rewards and reasons of the output judged last, whole
-t    folds and unfolds thinking; it stays so for the next outputs
-p    the same for a long prompt
-arrows, j k, space, page keys, home, end    scroll
-q    leaves: every judgement is on disk already, and the next start goes on where you left
-
-The reward is hidden until you have judged. Below the output stands what the output before it was paid, and "!!" marks a
-disagreement: paid but judged fail, or unpaid but judged pass. Paid means that the sum of the rewards is above 0.
-
+The reward shows after you have judged, below the next output. "!!" marks a disagreement: paid but judged fail, or
+unpaid but judged pass. Paid: the sum of the rewards is above 0.
 Reversed signs such as \u241b or <U+202E> stand for characters that a terminal would obey or not show.
 Only labels of kind human count for the gate; agent and synthetic ones are advisory.
 
@@ -76,14 +72,8 @@ def _check(record: dict) -> None:
 def read_labels(path: Path) -> list[dict]:
     """The labels that stand, in the order they were given: later ones replace earlier ones of the same labeller.
 
-    Args:
-        path (`Path`): `labels.jsonl`; a file that is not there holds no labels.
-
-    Returns:
-        `list[dict]`: records with `id`, `label`, `note`, `labeller`, `kind`, `part` and `time`.
-
-    Raises:
-        ValueError: a complete line is no label. What a crash left of a line is skipped, with a note on standard error.
+    A file that is not there holds none. What a crash left of a line is skipped, with a note on standard error; another
+    line that is no label is a ValueError.
     """
     standing = {}
     try:
@@ -110,11 +100,9 @@ def read_labels(path: Path) -> list[dict]:
 
 
 def append_label(path: Path, record: dict) -> None:
-    """Adds one line, and returns when it is on disk. What a crash left unfinished is closed first, never rewritten.
+    """Adds one line, and returns when it is on disk. What a crash left of a line is closed first, never rewritten.
 
-    Raises:
-        ValueError: the record is no label, so nothing was written.
-        OSError: the disk is full, or the file may not be written.
+    ValueError: the record is no label, and nothing was written. OSError: it is not on disk.
     """
     _check(record)
     line = json.dumps(record).encode() + b"\n"
@@ -161,6 +149,7 @@ def visible(text: str) -> list[tuple[bool, str]]:
         [(False, '7'), (True, '\u241b'), (False, '[31m'), (True, '<U+200B>')]
     """
     pieces, plain, marks, last = [], [], 0, "\n"
+    extra = 0  # marks not shown
 
     def sign(name: str) -> None:
         if plain:
@@ -178,15 +167,14 @@ def visible(text: str) -> list[tuple[bool, str]]:
                 plain.append("\u25cc")
             kept = min(count, max(0, 4 - marks))  # a tower of marks paints over the lines above
             plain.append(char * kept)
-            marks += count
-            if count > kept:
-                sign(f"<+{count - kept} marks>")
-            last = "m"
+            marks, extra, last = marks + count, extra + count - kept, "m"
             continue
-        marks, last = 0, char
+        if extra:
+            sign(f"<+{extra} marks>")
+        marks, extra, last = 0, 0, char
         if char in "\n\u3000" or (char.isprintable() and not _BLANK.match(char)):
             plain.append(match[0])
-        elif char in "\ufe0e\ufe0f" and count == 1 and plain and ord(plain[-1][-1]) > 0x2000:
+        elif char in "\ufe0e\ufe0f" and count == 1 and plain and plain[-1] > "\u2000":
             continue  # how an emoji is drawn; terminals disagree on its width
         elif code < 32 or code == 127:
             sign((chr(0x2400 + code) if code < 32 else "\u2421") * (1 if times else count) + times)
@@ -194,16 +182,14 @@ def visible(text: str) -> list[tuple[bool, str]]:
             sign("\u237d" * (1 if times else count) + times)
         else:
             sign(f"<U+{code:04X}{times}>" if times else f"<U+{code:04X}>" * count)
-    if plain:
-        pieces.append((False, "".join(plain)))
-    return pieces
+    sign(f"<+{extra} marks>" if extra else "")
+    return [piece for piece in pieces if piece[1]]
 
 
 def fold(text: str, unfolded: bool) -> list[tuple[bool, str]]:
     """A model's text as pieces with its thinking folded, unless it says nothing besides.
 
-    As `rewards.visible_text` reads it: a block that is never closed takes the rest, a closing tag that comes first takes
-    all before it.
+    As in `rewards.visible_text` a block never closed takes the rest, and a closing tag that comes first all before it.
     """
     blocks, start, opened = [], 0, None  # blocks: (is thinking, text, what is odd about it)
     for tag in _TAG.finditer(text):
@@ -218,16 +204,14 @@ def fold(text: str, unfolded: bool) -> list[tuple[bool, str]]:
     says = any(block.strip() for thinking, block, _ in blocks if not thinking)
     pieces = []
     for thinking, block, odd in blocks:
-        if not thinking:
-            block = block.lstrip("\n") if pieces else block
-        elif unfolded or not says:  # a person must have something to judge
-            pieces.append((True, f"\u25be thinking{odd}; {'t folds' if says else 'nothing else is said'}\n"))
-        else:
+        if thinking and says and not unfolded:
             pieces.append((True, f"\u25b8 thinking, {len(block):,} characters{odd}; t unfolds\n"))
-            continue
-        if block:
-            pieces.append((False, block if block.endswith("\n") or not thinking else block + "\n"))
-    return pieces
+        elif thinking:  # a person must have something to judge
+            pieces.append((True, f"\u25be thinking{odd}; {'t folds' if says else 'nothing else is said'}\n"))
+            pieces.append((False, block if block.endswith("\n") else block + "\n"))
+        else:
+            pieces.append((False, block.lstrip("\n") if pieces else block))
+    return [(ours, block) for ours, block in pieces if block]
 
 
 def turns(messages) -> list[tuple[str, str]]:
@@ -247,8 +231,8 @@ def turns(messages) -> list[tuple[str, str]]:
         if message.get("reasoning_content"):
             text = f"<think>{message['reasoning_content']}</think>\n{text}"
         for call in message.get("tool_calls") or ():
-            call = (call.get("function") or call) if isinstance(call, dict) else {"name": call}
-            text += f"\ncalls {call.get('name')}({json.dumps(call.get('arguments'), default=str)})"
+            made = (call.get("function") or call) if isinstance(call, dict) else {"name": call}
+            text += f"\ncalls {made.get('name')}({json.dumps(made.get('arguments'), default=str)})"
         found.append((str(message.get("role", "assistant")), text))
     return found
 
@@ -296,6 +280,8 @@ class Session:
         ids = [item["id"] for item in items]
         if not items:
             raise ValueError("no items to label")
+        if odd := [one for one in ids if not isinstance(one, str)]:
+            raise ValueError(f"the id {odd[0]!r} must be text")
         if len(set(ids)) < len(ids):
             raise ValueError(f"two items have the id {next(one for one in ids if ids.count(one) > 1)!r}")
         if kind not in KINDS:
@@ -305,9 +291,7 @@ class Session:
         mine = [record for record in read_labels(path) if record["labeller"] == labeller]
         if others := {record["kind"] for record in mine} - {kind}:
             # One name for both would let an advisory label replace a person's, or a person's skip what nobody read.
-            raise ValueError(
-                f"{path} holds labels by {labeller!r} of kind {others.pop()}; give another name for {kind}"
-            )
+            raise ValueError(f"{path}: {labeller!r} has labels of kind {others.pop()}; take another name for {kind}")
         self.items = {item["id"]: item for item in items}
         self.path, self.labeller, self.kind = path, labeller, kind
         self.done = {record["id"]: record for record in mine if record["id"] in self.items}  # in the order judged
@@ -320,7 +304,7 @@ class Session:
 
     def _write(self, item: dict, label: str, note: str = "") -> dict:
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        values = (item["id"], label, note, self.labeller, self.kind, item.get("part", ""), time)
+        values = (item["id"], label, note, self.labeller, self.kind, str(item.get("part", "")), time)
         record = dict(zip(FIELDS, values))
         append_label(self.path, record)
         return record
@@ -343,6 +327,33 @@ class Session:
         return {"labelled": len(given), "left": len(self.queue)} | {label: given.count(label) for label in LABELS}
 
 
+def _bindings(keys: str) -> list[tuple[str, str, str]]:
+    return [(*line.split(), "") for line in keys.strip().splitlines()]
+
+
+MOVES = _bindings("""
+    down,j app.move('down')
+    up,k app.move('up')
+    pagedown,space app.move('page_down')
+    pageup app.move('page_up')
+    home app.move('home')
+    end app.move('end')
+""")
+KEYS = _bindings("""
+    1,y judge('pass')
+    2,x judge('fail')
+    3,s judge('unsure')
+    n note
+    u undo
+    t thinking
+    p prompt
+    r reasons
+    question_mark help
+    q,ctrl+c quit
+    escape no_note
+""")
+
+
 def build_app(session: Session):
     """The textual App over a session; a function, so that importing this module does not import textual."""
     from rich.text import Text
@@ -362,15 +373,11 @@ def build_app(session: Session):
                     text.append(part, "reverse" if is_sign else "")
         return text
 
-    moves = [("down,j", "app.move('down')"), ("up,k", "app.move('up')"), ("pagedown,space", "app.move('page_down')")]
-    moves += [("pageup", "app.move('page_up')"), ("home", "app.move('home')"), ("end", "app.move('end')")]
-    moves = [(key, action, "") for key, action in moves]
-
     class Sheet(ModalScreen):
         """A page over everything: the help, or all reasons."""
 
         CSS = "Sheet VerticalScroll { scrollbar-size: 0 0; padding: 0 1; background: ansi_default; }"
-        BINDINGS = [*moves, ("q,escape,enter,question_mark,r", "dismiss", "")]  # noqa: RUF012
+        BINDINGS = [("q,escape,enter,question_mark,r", "dismiss", ""), *MOVES]  # noqa: RUF012
 
         def __init__(self, text: str):
             super().__init__()
@@ -391,20 +398,7 @@ def build_app(session: Session):
         #last { max-height: 4; }
         #note { border: none; height: 1; padding: 0; }
         """
-        BINDINGS = [  # noqa: RUF012
-            ("1,y", "judge('pass')", ""),
-            ("2,x", "judge('fail')", ""),
-            ("3,s", "judge('unsure')", ""),
-            ("n", "note", ""),
-            ("u", "undo", ""),
-            ("t", "thinking", ""),
-            ("p", "prompt", ""),
-            ("r", "reasons", ""),
-            ("question_mark", "help", ""),
-            ("q,ctrl+c", "quit", ""),
-            ("escape", "no_note", ""),
-            *moves,
-        ]
+        BINDINGS = [*KEYS, *MOVES]  # noqa: RUF012
 
         def compose(self):
             for name in ("head", "advisory"):
@@ -418,73 +412,78 @@ def build_app(session: Session):
 
         def on_mount(self) -> None:
             self.theme = "ansi-dark"  # the terminal's own colours
-            self.keep_thinking = self.keep_prompt = False  # unfolded by the person, so for all that follow
-            self.last, self.message, self.note, self.warned = None, "", "", False
             self.unfolded = self.prompt_open = False
+            self.last, self.message, self.note, self.warned = None, "", "", False
             self.animation_level = "none"
             if session.resumed:
                 self.message = f"{session.resumed} judged before; u goes back to the last"
-            self.query_one("#note").display = False
-            self.watch(self.query_one("#body"), "scroll_y", self.show_where, init=False)
+            self.find("note").display = False
+            self.watch(self.find("body"), "scroll_y", self.show_where, init=False)
             self.show()
 
         def on_resize(self) -> None:
             self.call_after_refresh(self.show)
 
-        # What the screen shows.
-
         def show(self, fresh: bool = False) -> None:
             """Fills the screen for the item in turn; `fresh` when it was not the one on the screen."""
             item, width, total = session.item, self.size.width, len(session.items)
             if fresh:
-                self.unfolded, self.prompt_open = self.keep_thinking, self.keep_prompt
+                self.prompt_open = False  # thinking stays as it was: who reads it reads all of it
             place = f"{len(session.done) + 1} of {total}" if item else f"all {total} judged"
             self.put("head", f"{place} \u00b7 {one_line(session.labeller)[:24]} \u00b7 {session.kind}")
             advisory = f"ADVISORY: {session.kind} labels do not count for the gate"
+            advisory = advisory if len(advisory) <= width else f"ADVISORY ({session.kind}): not for the gate"
             self.put("advisory", advisory if session.kind != "human" else "")
-            self.query_one("#text").update(self.page(item) if item else self.farewell())
+            self.find("text").update(self.page(item) if item else self.farewell())
             self.show_last(width)
             self.put("said", self.message)
             wide = "1 pass 2 fail 3 unsure n note u undo t thinking p prompt r reasons ? help q quit"
+            wide = "enter keeps the note, escape leaves it" if self.find("note").display else wide
             keys = (wide, "1 pass 2 fail 3 unsure n u t p r ? q", "1 2 3 n u t p r ? q")
             self.put("keys", next((line for line in keys if len(line) <= width), keys[-1]))
             if fresh:
-                self.query_one("#body").scroll_home(animate=False)
+                self.find("body").scroll_home(animate=False)
             self.call_after_refresh(self.show_where)
 
+        def find(self, name: str):
+            return self.screen_stack[0].query_one(f"#{name}")  # a help page may lie above it
+
         def put(self, name: str, text: str) -> None:
-            widget = self.query_one(f"#{name}")
+            widget = self.find(name)
             widget.update(Text(text))
             widget.display = bool(text)
 
         def page(self, item: dict) -> Text:
             def rule(name: str) -> tuple[bool, str]:
-                return True, f"\u2500\u2500 {name} " + "\u2500" * max(
-                    2, min(30, self.size.width - len(name) - 6)
-                ) + "\n"
+                return True, f"\u2500\u2500 {name} ".ljust(min(60, self.size.width - 2), "\u2500") + "\n"
 
             pieces, messages = [rule("prompt")], turns(item.get("prompt"))
-            size = sum(len(text) for _, text in messages)
-            if size <= PROMPT_FOLDS or self.prompt_open:
+            size, most = sum(len(text) for _, text in messages), min(PROMPT_FOLDS, 6 * self.size.width)
+            is_long = size > most or sum(text.count("\n") + 1 for _, text in messages) > 8
+            if not is_long or self.prompt_open:
                 prompt = []
                 for role, text in messages:
-                    prompt += [(True, f"{role}: ")] if role and len(messages) > 1 else []
+                    prompt += [(True, f"{one_line(role)}: ")] if role and len(messages) > 1 else []
                     prompt.append((False, text.strip("\n") + "\n"))
-                pieces += [(True, "\u25be p folds\n")] if size > PROMPT_FOLDS else []
+                pieces += [(True, "\u25be p folds\n")] if is_long else [] if size else [(True, "(none)")]
                 pieces += cut(prompt, SHOWN)
             else:
                 asked = [text for role, text in messages if role in ("user", "")] or [messages[-1][1]]
                 part = ", its last question:" if len(messages) > 1 else ""
                 pieces.append((True, f"\u25b8 prompt, {size:,} characters; p unfolds{part}\n"))
-                pieces += [*cut([(False, asked[-1].strip("\n"))], PROMPT_FOLDS), (False, "\n")]
-            pieces.append(rule("output"))
+                lines = asked[-1].strip("\n").split("\n")
+                first, rest = "\n".join(lines[:-5][:2]), "\n".join(lines[-5:])
+                hidden = f"\n[{len(lines) - 7} lines hidden here]\n" if len(lines) > 7 else "\n" if first else ""
+                pieces += [*cut([(False, first), (True, hidden), (False, rest)], most), (False, "\n")]
             output, messages = [], turns(item.get("completion"))
             for role, text in messages:
                 folded = fold(text, self.unfolded) if role in ("", "assistant") else [(False, text)]
-                output += [(True, f"{role}: ")] if len(messages) > 1 else []
+                output += [(True, f"{one_line(role)}: ")] if len(messages) > 1 else []
                 output += [*folded, (False, "\n")] if len(messages) > 1 else folded
             if not any(text.strip() for _, text in output):
                 output = [(True, "(empty)" if not output else f"(only {sum(len(t) for _, t in output)} blanks)")]
+            size = sum(len(text) for _, text in output)
+            pieces.append(rule(f"output, {size:,} characters, cut" if size > SHOWN else "output"))
             return styled(pieces + cut(output, SHOWN))
 
         def farewell(self) -> Text:
@@ -505,17 +504,15 @@ def build_app(session: Session):
                 line = Text(details.replace("\n", "; "))
                 line.truncate(2 * width - 4, overflow="ellipsis")
                 text = text + Text("\n") + line
-            self.query_one("#last").update(text)
-            self.query_one("#last").display = True
+            self.find("last").update(text)
+            self.find("last").display = True
 
         def show_where(self) -> None:
-            body = self.query_one("#body")
+            body = self.find("body")
             height, first = body.virtual_size.height, int(body.scroll_y)
             end = min(height, first + body.size.height)
             more = ", more below" if end < height else ", the end" if first else ""
             self.put("where", f"lines {first + 1}-{end} of {height}{more}" if height > body.size.height else " ")
-
-        # What the keys do.
 
         def judge_or_say(self, action) -> bool:
             """Goes on only when the line is on disk."""
@@ -541,33 +538,39 @@ def build_app(session: Session):
             back = []
             if self.judge_or_say(lambda: back.append(session.undo())):
                 self.note, self.last = back[0]["note"], None
-                self.message = f"withdrawn: {back[0]['label']}; judge again" + (
-                    f"; note: {one_line(self.note)}" if self.note else ""
-                )
+                self.message = f"withdrawn: {back[0]['label']}; judge again"
+                self.message += f"; note: {one_line(self.note)}" if self.note else ""
                 self.show(fresh=True)
 
         def action_note(self) -> None:
             if session.item:
-                box = self.query_one("#note")
-                box.value, box.display = self.note, True
+                box = self.find("note")
+                box.value, box.display = one_line(self.note), True
                 box.focus()
+                self.show()
+
+        def on_input_changed(self, event) -> None:
+            """What is pasted may come from a model too."""
+            clean = "".join(piece for _, piece in visible(event.value))
+            if clean != event.value:
+                event.input.value = clean
 
         def on_input_submitted(self, event) -> None:
-            self.note = event.value.strip()
+            self.note, self.warned = event.value.strip(), False
             self.message = f"note: {one_line(self.note)}" if self.note else ""
             self.action_no_note()
 
         def action_no_note(self) -> None:
-            self.query_one("#note").display = False
-            self.query_one("#body").focus()
+            self.find("note").display = False
+            self.find("body").focus()
             self.show()
 
         def action_thinking(self) -> None:
-            self.unfolded = self.keep_thinking = not self.unfolded
+            self.unfolded = not self.unfolded
             self.show()
 
         def action_prompt(self) -> None:
-            self.prompt_open = self.keep_prompt = not self.prompt_open
+            self.prompt_open = not self.prompt_open
             self.show()
 
         def action_reasons(self) -> None:
@@ -586,7 +589,7 @@ def build_app(session: Session):
                 return self.show()
             self.exit()
 
-    return Labeller()
+    return Labeller(ansi_color=True)  # before the theme, or NO_COLOR would make it black on black
 
 
 def label(items: list[dict], path: Path, labeller: str, kind: str) -> dict:
