@@ -220,7 +220,10 @@ class Charts:
             heights = [average(y for _, y in part) for part in bins]
             axes.plot(middle, heights, style, color=INK, linewidth=1.8, marker="o", markersize=3)
         log = min(lengths) > 0 and max(lengths) > 20 * statistics.median(lengths)
-        axes.set_xscale("log" if log else "linear")
+        if log:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")  # the default is mathematics, with its fonts
+            axes.xaxis.set_minor_formatter(lambda *_: "")
         axes.set(xlabel=f"length in {unit}{' (log scale)' if log else ''}", ylabel="total reward")
         return self.svg(axes, title)
 
@@ -303,9 +306,10 @@ def draw(charts: Charts, record: dict, rows: list[dict], names: list[str]) -> di
     facts = group_facts(rows, pass_above) if pass_above is not None else []
     found["groups"] = charts.groups(facts, "How many groups have how many paid completions") if facts else ""
     found["group_count"], found["dead_count"] = len(facts), sum(dead for _, _, dead in facts)
-    shares = record.get("dead_groups_for")
-    shares = {int(key): finite(share) for key, share in (shares or {}).items() if str(key).isdecimal()}
-    shares = {key: shares[key] for key in sorted(shares) if shares[key] is not None}
+    given = record.get("dead_groups_for") or {}
+    given = {int(key): finite(share) for key, share in given.items() if str(key).isdecimal()}
+    shares = {key: given[key] for key in sorted(given) if given[key] is not None}
+    found["not_expected"] = sorted(given.keys() - shares.keys())
     title = "Expected share of dead groups for other num_generations"
     found["expected"] = charts.expected_dead(shares, record.get("group_size"), title) if shares else ""
     return found
@@ -362,6 +366,8 @@ def tiles_of(record: dict, state: str) -> list[dict]:
         return {key: None if at is None else round(100 * min(1, max(0, at)), 2) for key, at in place.items()}
 
     met = None if value is None or threshold is None else value >= threshold
+    by = success.get("by")
+    judge = {"human": "a person", "reward": "the reward", None: NOT_MEASURED}.get(by) or plain(by)
     guide = "0 = teach it first by SFT; near 1 = nothing to learn"
     wide = met and low is not None and low < threshold
     interval = f"95 % interval {percent(agreement.get('low'))} to {percent(agreement.get('high'))}"
@@ -402,7 +408,7 @@ def tiles_of(record: dict, state: str) -> list[dict]:
             if not success
             else [
                 f"95 % interval {percent(success.get('low'))} to {percent(success.get('high'))}; "
-                f"{number(success.get('n'))} completions, judged by {plain(success.get('by') or NOT_MEASURED)}",
+                f"{number(success.get('n'))} completions, judged by {judge}",
                 plain(success.get("reading") or f"reading: {NOT_MEASURED}", 300),
                 guide,
             ],
@@ -470,7 +476,8 @@ def render(record: dict, rows: list[dict]) -> str:
             return "".join(f"<b>{escape(run)}</b>" if hidden else str(escape(run)) for hidden, run in pieces(some))
 
         start, cut, end = shorten(value, limit)
-        middle = f'<em class="cut"> … {cut:,} characters cut … </em>' if cut else ""
+        said = f" … {cut:,} characters cut … " if limit >= 500 else "…"  # names and excerpts need no count
+        middle = f'<em class="cut">{said}</em>' if cut else ""
         return markup(part(start) + middle + part(end))
 
     def shown(said: str):
@@ -480,7 +487,7 @@ def render(record: dict, rows: list[dict]) -> str:
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.Undefined)
     filters = {"number": number, "percent": percent, "seconds": seconds}
     environment.filters.update({name: lambda value, make=make: shown(make(value)) for name, make in filters.items()})
-    environment.filters.update(text=text, shown=shown)
+    environment.filters.update(text=text, shown=shown, finite=finite)
 
     names = [str(name) for name in record.get("rewards") or (rows[0].get("rewards") or {})]
     pass_above = finite(record.get("pass_above"))
@@ -528,8 +535,8 @@ TEMPLATE = """\
 {% macro card(row, limit, open) %}
 <details class="card"{% if open %} open{% endif %}>
 <summary><span class="tag {{ "bad" if row.paid else "plain" }}">
-{%- if row.paid is not defined %}not read yet{% elif row.paid %}paid, but labelled fail{% else %}not paid, but labelled
-pass{% endif %}</span>
+{%- if row.paid is not defined %}not read yet{% else %}{{ "paid, but labelled fail" if row.paid else
+"not paid, but labelled pass" }}{% endif %}</span>
 <span>row <bdi dir="ltr">{{ row.id|text(40) }}</bdi> · total {{ row.total|number }}{% if row.label is not none
 %} · label by {{ {"human": "a person", "agent": "an agent", "synthetic": "construction"}[row.kind]|default(missing)
 }}{% endif %}</span></summary>
@@ -562,12 +569,13 @@ pass{% endif %}</span>
 --pass:#56b4e9;--fail:#ff9a4d;--none:#8b949e;--good:#4fd1a1;--bad:#ff8a80;--goodbg:#12352a;--badbg:#431d1b;
 --plainbg:#2a2f36}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:72rem;padding:1rem;background:var(--bg);color:var(--ink);font:16px/1.45 var(--font)}
+body{margin:0 auto;max-width:72rem;padding:1rem;background:var(--bg);color:var(--ink);
+font:16px/1.45 var(--font);overflow-wrap:anywhere}
 h1{font-size:1.15rem;margin:0}h2{font-size:1.2rem;margin:2rem 0 .3rem}h3{font-size:1rem;margin:1rem 0 .3rem}
 p{margin:.3rem 0}.sub,small,figcaption,.lead{color:var(--muted)}
 .verdict,.tile,figure,.card,.box{background:var(--card);border:1px solid var(--line);border-radius:.6rem}
 .verdict{display:flex;gap:1rem;padding:1rem 1.2rem;margin:.8rem 0;border-left:.7rem solid var(--none)}
-.verdict .mark{font-size:3rem;line-height:1;font-weight:700}
+.verdict>div,.tile{min-width:0}.verdict .mark{flex:none;font-size:3rem;line-height:1;font-weight:700}
 .verdict .word{font-size:2rem;line-height:1.1;font-weight:700;margin:0}.verdict .word .nm{font-weight:700;color:inherit}
 .verdict .word::first-letter{text-transform:uppercase}.verdict ul{margin:.4rem 0;padding-left:1.2rem}
 .verdict.good{border-color:var(--good);background:var(--goodbg)}
@@ -590,20 +598,21 @@ svg *{stroke-linejoin:round;stroke-linecap:butt}figcaption{font-size:.88rem}figc
 .sw{display:inline-block;width:1.1rem;height:.8rem;margin-right:.35rem;background:var(--none)}.sw.pass{background:var(--pass)}
 .sw.fail{background:repeating-linear-gradient(135deg,var(--fail) 0 4px,var(--card) 4px 5px)}
 .box{padding:.3rem .9rem;overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.92rem}
-th,td{text-align:left;padding:.35rem .6rem .35rem 0;border-bottom:1px solid var(--line);vertical-align:top;
-overflow-wrap:anywhere}th{font-weight:600}tr:last-child>*{border-bottom:0}.box thead th{color:var(--muted)}
+th,td{text-align:left;padding:.35rem .6rem .35rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+th{font-weight:600}tr:last-child>*{border-bottom:0}.box thead th{color:var(--muted)}
 .confusion td{font-size:1.5rem;font-weight:700;width:36%}.confusion td,.confusion thead th{padding-left:.6rem}
 .confusion td small{display:block;font-size:.85rem;font-weight:400}.confusion td.wrong{background:var(--badbg)}
-.confusion .nm{font-size:1rem}thead th,.num td{white-space:nowrap}.num tr th:first-child{min-width:9rem}.charts+.box,.lead+.box{margin-top:.8rem}
+.confusion .nm{font-size:1rem}thead th,.num td{white-space:nowrap}.num tr th:first-child{min-width:9rem}
+.charts+.box,.lead+.box{margin-top:.8rem}
 .extremes td:last-child{min-width:14rem}.extremes td{white-space:normal}.facts th{width:40%;min-width:8rem}
 .nm{color:var(--muted);font-style:italic;font-weight:400}.empty{padding:1.5rem .5rem}
-.card{margin:.5rem 0;padding:.5rem .9rem}.card summary{cursor:pointer;overflow-wrap:anywhere}
+.card{margin:.5rem 0;padding:.5rem .9rem}.card summary{cursor:pointer}
 .tag{display:inline-block;font-weight:600;padding:0 .5rem;margin-right:.4rem;border-radius:.3rem;
 background:var(--plainbg)}
 .tag.bad{background:var(--badbg);color:var(--bad)}
 .what,.note span{color:var(--muted);font-size:.85rem;margin:.5rem 0 .1rem}
-.rewards{margin:.4rem 0;padding-left:1.2rem;font-size:.92rem;overflow-wrap:anywhere}
-pre,bdi{unicode-bidi:isolate;direction:ltr;overflow-wrap:anywhere}
+.rewards{margin:.4rem 0;padding-left:1.2rem;font-size:.92rem}
+pre,bdi{unicode-bidi:isolate;direction:ltr}
 pre{white-space:pre-wrap;overflow:hidden;tab-size:4;margin:0;padding:.5rem .7rem;background:var(--bg);
 border:1px solid var(--line);border-radius:.3rem;
 font:.88rem/1.45 ui-monospace,"Liberation Mono","DejaVu Sans Mono",monospace}
@@ -653,9 +662,9 @@ pre b,bdi b{font-weight:400;font-size:.85em;border:1px solid var(--none);border-
 <div class="box"><table class="confusion">
 <thead><tr><td></td><th scope="col">labelled pass</th><th scope="col">labelled fail</th></tr></thead>
 <tr><th scope="row">paid</th><td>{{ c.paid_pass|number }}<small>paid and right</small></td>
-<td{% if c.paid_fail %} class="wrong"{% endif %}>{{ c.paid_fail|number }}
+<td{% if c.paid_fail|finite %} class="wrong"{% endif %}>{{ c.paid_fail|number }}
 <small>paid though wrong: what a policy will learn</small></td></tr>
-<tr><th scope="row">not paid</th><td{% if c.unpaid_pass %} class="wrong"{% endif %}>{{ c.unpaid_pass|number }}
+<tr><th scope="row">not paid</th><td{% if c.unpaid_pass|finite %} class="wrong"{% endif %}>{{ c.unpaid_pass|number }}
 <small>right but unpaid</small></td>
 <td>{{ c.unpaid_fail|number }}<small>unpaid and wrong</small></td></tr></table></div>
 
@@ -683,14 +692,15 @@ pre b,bdi b{font-weight:400;font-size:.85em;border:1px solid var(--none);border-
 <div class="charts">
 {% set caption %}<strong>Length against reward.</strong> Solid line: median, dotted: mean, of all rows, by
 length. ● pass, &times; fail, grey: no label by a person.
-{% if charts.drawn < charts.points %}{{ charts.drawn|number }} of {{ charts.points|number }} rows are drawn. {% endif %}Points are moved a little, so that
+{% if charts.drawn < charts.points %}{{ charts.drawn|number }} of {{ charts.points|number }} rows are drawn.
+{% endif %}Points are moved a little, so that
 equal ones can be seen.{% endset %}
 {{ figure(charts.length, caption, "no row has a length and a reward") }}
 {% set caption %}<strong>Paid completions per group.</strong> <i class="sw fail"></i>dead (all rewards equal):
 {{ charts.dead_count|number }} of {{ charts.group_count|number }}; <i class="sw pass"></i>alive.{% endset %}
 {{ figure(charts.groups, caption, "no group has two scored completions") }}
 {% set caption %}<strong>Dead groups to expect</strong> for other num_generations, with the success rates seen
-here.{% endset %}
+here.{% if charts.not_expected %} For {{ charts.not_expected|join(", ") }}: {{ missing }}.{% endif %}{% endset %}
 {{ figure(charts.expected, caption, "needs success rates per group") }}
 </div>
 
@@ -728,7 +738,7 @@ schema {{ record.schema_version|number }}{% endset %}
 
 <h2>Read these first: disagreements</h2>
 {% if not comparable %}<p>{{ missing }}: no row has both a label and a threshold to compare with.</p>
-{% elif not disagreements %}<p>None: every label agrees with the reward.</p>
+{% elif not disagreements %}<p>Every label agrees with the reward.</p>
 {% else %}<p class="lead">{{ disagreements|length|number }} of {{ disagreement_count|number }}, paid but fail first,
 then right but unpaid; a person's labels before all others. Each is understood, or the reward is mended.</p>
 {% for row in disagreements %}{{ card(row, full, loop.index <= 3) }}{% endfor %}{% endif %}
@@ -736,15 +746,16 @@ then right but unpaid; a person's labels before all others. Each is understood, 
 <h2>Suspicious and not read yet</h2>
 {% if suspicious %}<p class="lead">{{ suspicious|length|number }} of {{ suspicious_count|number }}.</p>
 {% for row in suspicious %}{{ card(row, limits.suspicious, false) }}{% endfor %}
-{% else %}<p class="lead">None.</p>{% endif %}
+{% else %}<p class="lead">No such row.</p>{% endif %}
 
-<h2>Extremes</h2>
+{% if extremes %}<h2>Extremes</h2>{% endif %}
+
 {% for name, table in extremes %}
 <h3>{{ name }}</h3>
 <div class="box"><table class="extremes"><thead><tr><th>row</th><th>length</th><th>total</th><th>label</th><th>time</th>
 <th>completion</th></tr></thead>
 {% for row in table %}<tr><td><bdi dir="ltr">{{ row.id|text(40) }}</bdi></td><td>{{ row.length|number }}</td>
-<td>{{ row.total|number }}</td><td>{{ row.label|text(10) if row.label else "none" }}</td>
+<td>{{ row.total|number }}</td><td>{{ row.label|text(10) if row.label else "no label" }}</td>
 <td>{{ row.seconds|seconds }}</td>
 <td><bdi dir="ltr">{{ row.completion|text(160) }}</bdi>{% if row.error %}<br><small>error: <bdi dir="ltr">
 {{- row.error|text(200) }}</bdi></small>{% endif %}</td></tr>
