@@ -26,6 +26,9 @@ NOT_MEASURED = "not measured"
 # The page is green only where all of these were measured, whatever the record's verdict says.
 DECIDING = ("agreement", "confusion", "dead_groups", "success_rate")
 
+DICTS = (*DECIDING, "sampling", "labels", "between_labellers", "reward", "dead_groups_for", "length_reward")
+KINDS = dict.fromkeys((*DICTS, "seconds_per_row", "clipped"), dict) | dict.fromkeys(("rewards", "reasons"), list)
+
 # Invisible and still "printable" for str.isprintable: fillers, blanks and variation selectors, which can carry text.
 _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _INVISIBLE = re.compile(f"[{_FILLERS}]")
@@ -367,7 +370,7 @@ def tiles_of(record: dict, state: str) -> list[dict]:
 
     met = None if value is None or threshold is None else value >= threshold
     by = success.get("by")
-    judge = {"human": "a person", "reward": "the reward", None: NOT_MEASURED}.get(by) or plain(by)
+    judge = {"human": "a person", "reward": "the reward", "None": NOT_MEASURED}.get(str(by)) or plain(by)
     guide = "0 = teach it first by SFT; near 1 = nothing to learn"
     wide = met and low is not None and low < threshold
     interval = f"95 % interval {percent(agreement.get('low'))} to {percent(agreement.get('high'))}"
@@ -463,6 +466,8 @@ def render(record: dict, rows: list[dict]) -> str:
     scored completions. ValueError: there are no rows. ImportError: matplotlib or jinja2 is missing."""
     if not rows:
         raise ValueError("no rows: a report needs at least one scored completion")
+    # A record somebody edited: what has another shape than ours was not measured.
+    record = {key: value if isinstance(value, KINDS.get(key, object)) else None for key, value in record.items()}
     jinja2, markupsafe, matplotlib = _libraries()
     markup, escape = markupsafe.Markup, markupsafe.escape
     missing = markup(f'<span class="nm">{NOT_MEASURED}</span>')
@@ -710,7 +715,8 @@ here.{% if charts.not_expected %} For {{ charts.not_expected|join(", ") }}: {{ m
 <div class="box"><table class="facts">
 {{ fact("Cohen's kappa", record.kappa|number, "agreement beyond chance: 1 = full, 0 = chance") }}
 {% set two %}{{ b.agreement|percent }}, kappa {{ b.kappa|number }}, {{ b.n|number }} rows,
-{% if b.labellers %}{% for who in b.labellers[:6] %}<bdi dir="ltr">{{ who|text(40) }}</bdi>{{ ", " if not loop.last }}
+{% if b.labellers is iterable %}
+{% for who in (b.labellers|list)[:6] %}<bdi dir="ltr">{{ who|text(40) }}</bdi>{{ ", " if not loop.last }}
 {% endfor %}{% else %}labellers {{ missing }}{% endif %}{% endset %}
 {{ fact("Between two labellers", two if b else missing) }}
 {% set value %}{{ l.spearman|number }} (p {{ l.p|number }}, {{ l.n|number }} rows){% endset %}
@@ -722,7 +728,8 @@ here.{% if charts.not_expected %} For {{ charts.not_expected|join(", ") }}: {{ m
 {% set value %}{{ labels.human|number }} by a person, {{ labels.agent|number }} by an agent,
 {{ labels.synthetic|number }} by construction{% endset %}
 {{ fact("Labels", value, "only a person's count") }}
-{% set value %}{% if labels.labellers %}{% for who, count in (labels.labellers.items()|list)[:12] %}
+{% set value %}{% if labels.labellers is mapping and labels.labellers %}
+{% for who, count in (labels.labellers.items()|list)[:12] %}
 <bdi dir="ltr">{{ who|text(40) }}</bdi> {{ count|number }}{{ ", " if not loop.last }}{% endfor %}{% else %}{{ missing }}
 {% endif %}{% endset %}
 {{ fact("Labellers", value) }}

@@ -347,6 +347,12 @@ def test_harmless_text_reads_as_it_was_written(text, quick):
     assert f"[{text}]" in "".join(Elements(page).text)
 
 
+def test_what_no_filter_escapes_jinja_would(monkeypatch):
+    """The second wall: a value that a later template forgets to filter."""
+    monkeypatch.setattr(inspect_report, "TEMPLATE", "{{ record.created }}")
+    assert inspect_report.render(record(created="<b>"), make_rows(8)) == "&lt;b&gt;"
+
+
 def test_no_script_one_style_and_a_policy(pages):
     for page in pages.values():
         found = Elements(page).found
@@ -433,6 +439,15 @@ def test_a_record_that_says_pass_without_numbers_is_no_pass(quick):
     for verdict in (None, "PASS", "good", 1, "<b>"):
         page = quick(record(verdict=verdict), make_rows())
         assert not green(page) and '<p class="word"><span class="nm">not measured</span></p>' in page
+
+
+def test_a_record_of_another_shape_is_not_measured(quick):
+    for path in PATHS:
+        for value in ("<i>", [1], 7, {"x": {}}):
+            page = quick(without(path, value), make_rows(8))
+            assert foreign(page) == []
+            if path[0] in DECIDE and len(path) == 1:
+                assert not green(page), (path, value)
 
 
 def test_expected_shares_that_are_missing_are_said():
