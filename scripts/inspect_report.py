@@ -211,7 +211,14 @@ class Charts:
             colour, _, marker = _CLASSES[name]
             some = [(x, y + dice.uniform(-spread, spread)) for x, y, kind in points if kind == name]
             edge = {} if marker == "x" else {"edgecolors": "none"}
-            axes.scatter(*(zip(*some) if some else ([], [])), s=20, c=colour, marker=marker, alpha=0.6, **edge)
+            axes.scatter(
+                *(zip(*some) if some else ([], [])),
+                s=20 if len(points) > 300 else 40,
+                c=colour,
+                marker=marker,
+                alpha=0.6,
+                **edge,
+            )
         size, bins, last = math.ceil(len(rows) / 8), [[]], None
         for x, y in sorted(zip(lengths, rewards)):  # eight parts; equal lengths stay in one
             if len(bins[-1]) >= size and x != last:
