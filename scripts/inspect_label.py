@@ -39,7 +39,8 @@ arrows, j k, space, page keys, home, end scroll
 q leaves; every judgement is on disk, the next start goes on here
 
 The reward shows after you have judged, below the next output. "!!" marks a disagreement: paid but judged fail, or
-unpaid but judged pass. Paid: the sum of the rewards is above 0.
+unpaid but judged pass. Paid: the sum of the rewards is above what
+`score --pass-above` says.
 Reversed signs such as \u241b or <U+202E> stand for characters that a terminal would obey or not show.
 Only labels of kind human count for the gate; agent and synthetic ones are advisory.
 
@@ -259,7 +260,7 @@ def one_line(text: str) -> str:
 def reveal(item: dict, label: str, note: str) -> tuple[str, str]:
     """What an item was paid beside its label: a line, and the details."""
     total = item.get("total")
-    paid = None if total is None else total > PAID_ABOVE
+    paid = None if total is None else total > item.get("pass_above", PAID_ABOVE)
     odd = {("fail", True): "PAID BUT JUDGED FAIL", ("pass", False): "UNPAID BUT JUDGED PASS"}.get((label, paid))
     said = "not scored" if total is None else f"reward {total:.3g}"
     head = f"last: {said} !! {odd}" if odd else f"last: judged {label}, {said}"

@@ -251,10 +251,44 @@ def from_local(args):
     return sample
 
 
+# Of the run that decide what is sampled: the argument of `trl grpo`, and TRL 1.16's default.
+SETTINGS = {
+    "model": ("model_name_or_path", None), "temperature": ("temperature", 1.0),
+    "max_tokens": ("max_completion_length", 512), "num_generations": ("num_generations", 8),
+    "chat_template_kwargs": ("chat_template_kwargs", {}),
+}  # fmt: skip
+
+
+def settings_of(config: Path) -> dict:
+    """What a run's YAML says of them; None where it says nothing."""
+    try:
+        import yaml
+    except ImportError:
+        raise UserError("--config needs PyYAML: pip install pyyaml") from None
+    try:
+        found = yaml.safe_load(config.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise UserError(f"{config}: cannot be read as YAML ({' '.join(str(error).split())[:150]})") from None
+    if not isinstance(found, dict):
+        raise UserError(f"{config}: holds no settings; it must be the YAML that `trl grpo --config` takes")
+    return {name: found.get(key) for name, (key, _) in SETTINGS.items()}
+
+
+def settle(args) -> None:
+    """Settings that were not given come from --config, and else are TRL's; of files nothing is assumed."""
+    given = settings_of(args.config) if args.config else {}
+    for name, (_, default) in SETTINGS.items():
+        if getattr(args, name) is None:
+            said = given.get(name)
+            setattr(args, name, default if said is None and (args.config or not args.completions) else said)
+    if args.chat_template_kwargs is None:
+        args.chat_template_kwargs = {}
+
+
 def sampling_of(args) -> dict:
     return {
         "schema_version": SCHEMA_VERSION, "source": "endpoint" if args.endpoint else "local" if args.local else "files",
-        "prompts": args.prompts, "model": args.model or args.local, "temperature": args.temperature,
+        "prompts": args.prompts, "model": args.local or args.model, "temperature": args.temperature,
         "max_tokens": args.max_tokens, "num_generations": args.num_generations, "seed": args.seed,
         "chat_template_kwargs": args.chat_template_kwargs,
     }  # fmt: skip
@@ -267,8 +301,11 @@ def sample(args) -> dict:
         raise UserError("give one of --endpoint URL, --local MODEL, --completions FILE")
     if bool(args.prompts) == bool(args.completions):
         raise UserError("sampling needs the file of prompts; --completions brings its own")
-    if args.endpoint and not args.model:
+    if args.endpoint and not (args.model or args.config):
         raise UserError("--endpoint needs --model, the name by which the server knows it")
+    settle(args)
+    if args.completions:
+        return take_files(args)
     for name, least in (("num_generations", 2), ("num_prompts", 1), ("max_tokens", 1), ("concurrency", 1)):
         if getattr(args, name) < least:
             raise UserError(f"--{name.replace('_', '-')} is {getattr(args, name)}, and must be {least} or more")
@@ -276,8 +313,6 @@ def sample(args) -> dict:
         raise UserError(f"--temperature is {args.temperature}, and must be 0 or more")
     folder, settings = args.dir, sampling_of(args)
     known = folder / "sampling.json"
-    if args.completions:
-        return take_files(args)
     prompts = prompts_of(args.prompts, args.num_prompts)
     make = from_endpoint(args) if args.endpoint else from_local(args)
     folder.mkdir(parents=True, exist_ok=True)
@@ -330,9 +365,9 @@ def take_files(args) -> dict:
         ident = completion_id(row.get("prompt"), [group, row["completion"]], place)
         lines.append({**kept, "id": ident, "group": group, "place": place})
     args.dir.mkdir(parents=True, exist_ok=True)
-    settings = {**sampling_of(args), "model": args.model, "temperature": None, "max_tokens": None,
-                "num_generations": max(places.values()) + 1, "seed": None,
-                "files": {str(file): file_hash(file) for file in args.completions}}  # fmt: skip
+    settings = {**sampling_of(args), "files": {str(file): file_hash(file) for file in args.completions}}
+    if settings["num_generations"] is None:
+        settings["num_generations"] = max(places.values()) + 1
     replace(args.dir / "sampling.json", as_json(settings))
     replace(path, "".join(json.dumps(line, default=str) + "\n" for line in lines))
     return {"sampled": 0, "there": len(lines), "file": str(path), "groups": len(set(groups))}
@@ -712,6 +747,7 @@ def label(args) -> dict:
     if not args.labeller.strip():
         raise UserError("--labeller needs a name")
     items = items_to_read(rows, scores, args.random, args.suspicious)
+    items = [{**item, "pass_above": record["pass_above"]} for item in items]
     mine = {one["id"] for one in labels_of(args.dir) if one["labeller"] == args.labeller}
     if args.kind is None:  # whoever sits at the terminal is a person; who filled in a file is not known
         if args.csv_in:
@@ -776,11 +812,12 @@ def expected_dead(groups: list[list[float]], size: int) -> float | None:
     values = sorted({value for group in groups for value in group})
     if len(values) != 2 or len(groups) < 5:
         return None
-    paid = [group.count(values[1]) for group in groups]
+    counted = collections.Counter((group.count(values[1]), len(group)) for group in groups)
+    paid, sizes = zip(*counted)
 
     def unlikely(logs):
         a, b = (min(math.exp(value), 1e6) for value in logs)
-        return -sum(stats.betabinom.logpmf(k, len(group), a, b) for k, group in zip(paid, groups))
+        return -(stats.betabinom.logpmf(paid, sizes, a, b) * list(counted.values())).sum()
 
     fitted = optimize.minimize(unlikely, [0.0, 0.0], method="Nelder-Mead")
     if not fitted.success:
@@ -1028,29 +1065,13 @@ def _is_installed(name: str) -> bool:
 
 def unlike_the_run(sampling: dict, config: Path) -> list[str]:
     """Where the run of this config would sample otherwise than what was read."""
-    try:
-        import yaml
-    except ImportError:
-        raise UserError("--config needs PyYAML: pip install pyyaml") from None
-    try:
-        wanted = yaml.safe_load(config.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise UserError(f"{config}: cannot be read as YAML ({' '.join(str(error).split())[:150]})") from None
-    if not isinstance(wanted, dict):
-        raise UserError(f"{config}: holds no settings; it must be the YAML that `trl grpo --config` takes")
-    same = {
-        "model": ("model_name_or_path", None),
-        "temperature": ("temperature", 1.0),
-        "max_tokens": ("max_completion_length", 512),
-        "num_generations": ("num_generations", 8),
-        "chat_template_kwargs": ("chat_template_kwargs", {}),
-    }  # fmt: skip  (the defaults are TRL 1.16's)
     found = []
-    for name, (key, default) in same.items():
-        run, read = wanted.get(key, default), sampling.get(name)
+    for name, said in settings_of(config).items():
+        read, (key, default) = sampling.get(name), SETTINGS[name]
+        run = default if said is None else said
         if read is None:
             found.append(f"{name} of what was read is not known, so it cannot be held against {key} {run!r}")
-        elif run is not None and (run or {}) != (read or {}):
+        elif run is not None and run != read:
             found.append(f"{name} was {read!r} for what was read and is {key}: {run!r} in {config}")
     return found
 
@@ -1111,18 +1132,19 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("--dataset", type=Path, help="with --completions: its columns are joined by prompt")
     command.add_argument("--group-size", type=int, metavar="N", help="with --completions: rows per group")
     command.add_argument("--num-prompts", type=int, default=16, metavar="N", help="prompts taken, from the first (16)")
-    command.add_argument("--num-generations", type=int, default=8, metavar="N", help="completions of each (8, as TRL)")
-    command.add_argument("--temperature", type=float, default=1.0, help="1.0, as TRL")
-    command.add_argument("--max-tokens", type=int, default=512, metavar="N", help="max_completion_length (512, as TRL)")
+    command.add_argument("--config", type=Path, metavar="YAML", help="the run's: where the settings below come from")
+    command.add_argument("--num-generations", type=int, metavar="N", help="completions of each (8, as TRL)")
+    command.add_argument("--temperature", type=float, help="1.0, as TRL")
+    command.add_argument("--max-tokens", type=int, metavar="N", help="max_completion_length (512, as TRL)")
     command.add_argument("--seed", type=int, default=0)
     command.add_argument("--concurrency", type=int, default=8, metavar="N", help="requests at a time (8)")
     command.add_argument("--timeout-s", type=float, default=600.0, metavar="S", help="seconds for one request (600)")
-    command.add_argument("--chat-template-kwargs", type=object_of, default={}, metavar="JSON",
+    command.add_argument("--chat-template-kwargs", type=object_of, metavar="JSON",
                          help="as in GRPOConfig, such as '{\"enable_thinking\": false}'")  # fmt: skip
     command = add("score", "run the rewards on every completion, in a process that is killed when it hangs",
                   "score --reward my_rewards.concise")  # fmt: skip
     command.add_argument("--reward", action="append", required=True, metavar="NAME",
-                         help="one of rewards.py, or module.name as for `trl grpo --reward_funcs`; repeatable")  # fmt: skip
+                         help="of rewards.py, or module.name as for `trl grpo`; may be repeated")  # fmt: skip
     sc._add_param(command)
     command.add_argument(
         "--pass-above", type=float, default=0.0, metavar="X", help="a total above X counts as paid (0)"
@@ -1139,7 +1161,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name, what in (("report", "write report.html and inspection.json"), ("gate", "say whether the run may start")):
         command = add(name, what, name)
         command.add_argument("--threshold", type=float, default=THRESHOLD, metavar="X",
-                             help=f"what the lower end of the agreement must reach ({THRESHOLD}, judgement)")  # fmt: skip
+                             help=f"what agreement's lower end must reach ({THRESHOLD}, judgement)")  # fmt: skip
         if name == "gate":
             command.add_argument(
                 "--config", type=Path, metavar="YAML", help="the run's; its sampling must be what was read"

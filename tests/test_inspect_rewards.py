@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -393,6 +394,20 @@ def test_bad_input_is_one_line(tmp_path, words, says):
     assert "Traceback" not in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_files_of_a_run_carry_what_its_config_says(tmp_path):
+    (tmp_path / "grpo.yaml").write_text("model_name_or_path: org/name\ntemperature: 0.9\n")
+    (tmp_path / "c.jsonl").write_text('{"prompt": "p", "completion": "c"}\n' * 8)
+    words = ["sample", "--completions", "c.jsonl", "--dir"]
+    assert run(*words, "with", "--config", "grpo.yaml", cwd=tmp_path).returncode == 0
+    assert run(*words, "without", cwd=tmp_path).returncode == 0
+    said, nothing = (json.loads((tmp_path / name / "sampling.json").read_text()) for name in ("with", "without"))
+    assert (said["model"], said["temperature"], said["max_tokens"]) == ("org/name", 0.9, 512)
+    assert (nothing["model"], nothing["temperature"], nothing["max_tokens"]) == (None, None, None)
+    assert nothing["num_generations"] == 8
+    given = run(*words, "given", "--config", "grpo.yaml", "--temperature", "0.5", cwd=tmp_path)
+    assert given.returncode == 0 and json.loads((tmp_path / "given/sampling.json").read_text())["temperature"] == 0.5
+
+
 def test_completions_that_exist_are_never_written_over(tmp_path):
     folder, _ = made(tmp_path)
     before = (folder / "completions.jsonl").read_bytes()
@@ -542,3 +557,54 @@ def test_the_examples_real_completions(tmp_path):
     found, _ = ir.inspection(tmp_path / "d")
     assert found["rows"] == 96 and found["groups"] == 12 and found["success_rate"]["n"] == 96
     assert run("gate", "--dir", tmp_path / "d").returncode == 1  # no person has read them here
+
+
+def test_sixty_outputs_labelled_by_keys_in_a_terminal(tmp_path):
+    """The whole command in tmux, killed in the middle: nothing is lost, and the gate still says no."""
+    if not shutil.which("tmux"):
+        pytest.skip("NOT RUN: tmux is missing")
+    folder = tmp_path / "d"
+    assert run("sample", "--completions", EXAMPLES, "--dir", folder).returncode == 0
+    assert run("score", "--dir", folder, "--reward", "correctness_reward", "--pass-above", 0.5).returncode == 0
+    name = f"inspect-{os.getpid()}"
+    command = (
+        f"{sys.executable} {SCRIPT} label --dir {folder} --labeller bot --kind synthetic --random 40 --suspicious 20"
+    )
+    path = folder / "labels.jsonl"
+
+    def tmux(*words):
+        return subprocess.run(["tmux", "-L", name, *words], capture_output=True, text=True).stdout
+
+    def count():
+        return len(path.read_bytes().splitlines()) if path.exists() else 0
+
+    def wait(done, what):
+        until = time.monotonic() + 60
+        while not done():
+            assert time.monotonic() < until, f"{what}: {tmux('capture-pane', '-p')}"
+            time.sleep(0.02)
+
+    try:
+        for first, last in ((0, 25), (25, 60)):
+            tmux("new-session", "-d", "-x", "80", "-y", "24", command)
+            wait(lambda: f"{first + 1} of 60" in tmux("capture-pane", "-p"), f"output {first + 1} shows")
+            assert "correctness_reward" not in tmux("capture-pane", "-p")
+            for number in range(first, last):
+                tmux("send-keys", "123"[number % 3])
+                wait(lambda: count() == number + 1, f"label {number + 1}")
+            if last == 25:
+                tmux("kill-server")  # the terminal is gone, as when an SSH connection drops
+                wait(
+                    lambda: (
+                        "no server" in subprocess.run(["tmux", "-L", name, "ls"], capture_output=True, text=True).stderr
+                    ),
+                    "gone",
+                )
+    finally:
+        tmux("kill-server")
+    labels = inspect_label.read_labels(path)
+    assert len({one["id"] for one in labels}) == 60 and {one["kind"] for one in labels} == {"synthetic"}
+    assert [one["label"] for one in labels] == [("pass", "fail", "unsure")[number % 3] for number in range(60)]
+    assert sum(one["part"] == "random" for one in labels) == 40
+    code, found = gate(folder)
+    assert code == 1 and "60 labels by agents or programs do not count" in found["reasons"][0]
