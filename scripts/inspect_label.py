@@ -15,11 +15,6 @@ import sys
 import unicodedata
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows: one writer at a time is then up to the people who share the file
-    fcntl = None
-
 LABELS = ("pass", "fail", "unsure")
 KINDS = ("human", "agent", "synthetic")
 FIELDS = ("id", "label", "note", "labeller", "kind", "part", "time")
@@ -38,9 +33,8 @@ p the same for a long prompt, of this output only
 arrows, j k, space, page keys, home, end scroll
 q leaves; every judgement is on disk, the next start goes on here
 
-The reward shows after you have judged, below the next output. "!!" marks a disagreement: paid but judged fail, or
-unpaid but judged pass. Paid: the sum of the rewards is above what
-`score --pass-above` says.
+The reward shows after you have judged, below the next output. "!!" marks a disagreement: paid but judged fail, or \
+unpaid but judged pass. Paid: the sum of the rewards is above what `score --pass-above` says.
 Reversed signs such as \u241b or <U+202E> stand for characters that a terminal would obey or not show.
 Only labels of kind human count for the gate; agent and synthetic ones are advisory.
 
@@ -110,8 +104,7 @@ def append_label(path: Path, record: dict) -> None:
     is_new = not os.path.exists(path)
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        if fcntl:  # another labeller's line must not come between the look at the end and the write
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # No lock: two who find the same torn line both close it, and what the second writes for that is skipped too.
         content = Path(path).read_bytes()
         last = content[content.rfind(b"\n") + 1 :]
         if last:

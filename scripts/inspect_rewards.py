@@ -726,6 +726,9 @@ def read_csv(path: Path, items: list[dict], labeller: str, kind: str, folder: Pa
                     taken.append({"id": row["id"], "label": label, "note": row.get("note") or ""})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
+    others = {one["kind"] for one in labels_of(folder) if one["labeller"] == labeller} - {kind}
+    if others:
+        raise UserError(f"{labeller} has labels of kind {others.pop()}; take another --labeller for kind {kind}")
     for one in taken:
         inspect_label.append_label(
             folder / "labels.jsonl",
@@ -761,7 +764,7 @@ def label(args) -> dict:
 
     try:
         counts = inspect_label.label(items, args.dir / "labels.jsonl", args.labeller, args.kind)
-    except (RuntimeError, ImportError) as error:
+    except (RuntimeError, ImportError, ValueError, OSError) as error:
         raise UserError(str(error)) from None
     return {**counts, "kind": args.kind}
 

@@ -834,3 +834,10 @@ def test_sixty_items_by_keys_with_a_kill_in_the_middle(tmp_path):
     human = [{**records[0], "kind": "human"}, *records[1:]]
     for bad in (records[1:], [*records, records[0]], swapped, other, human, []):
         assert wrong_in(bad, expected)
+
+
+def test_paid_is_above_what_the_scoring_said():
+    item = {"id": "a", "part": "random", "why": "", "rewards": {"r": 1.0}, "reasons": {}, "total": 1.0}
+    assert "PAID BUT JUDGED FAIL" in inspect_label.reveal(item, "fail", "")[0]
+    assert "!!" not in inspect_label.reveal({**item, "pass_above": 1.5}, "fail", "")[0]
+    assert "UNPAID BUT JUDGED PASS" in inspect_label.reveal({**item, "pass_above": 1.5}, "pass", "")[0]

@@ -493,8 +493,7 @@ def estimate(plan: Plan) -> dict:
         phases[phase] = {**resident, **parts, "engine": engine_training}
     step = _parts_at_peak(plan, "clip")
     # torch/optim/adamw.py: the foreach implementation makes a square root of every second moment at once.
-    foreach = plan.optimizer == "adamw_torch" and not plan.deepspeed
-    step["foreach_temporary"] = sum(step.values()) if foreach else 0
+    step["foreach_temporary"] = sum(step.values()) if plan.optimizer == "adamw_torch" else 0
     phases["optimizer"] = {**resident, **step, "engine": engine_training}
     if plan.gpus > 1 and not plan.sharded:  # DDP's buckets copy the gradients (gradient_as_bucket_view=False)
         for phase in ("score", "forward", "backward", "optimizer"):
