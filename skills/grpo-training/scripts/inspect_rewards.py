@@ -1177,8 +1177,9 @@ def say(args, result: dict) -> None:
         print(json.dumps(result, indent=1, default=str))
         return
     if args.command == "sample":
+        count = result["sampled"] + result["there"]
         print(
-            f"{result['sampled']} sampled, {result['there']} were there: {result['groups']} groups in {result['file']}"
+            f"{count} completions in {result['groups']} groups, {result['sampled']} of them sampled now: {result['file']}"
         )
     elif args.command == "score":
         scored = ", ".join(f"{name} {count}" for name, count in result["scored"].items())
