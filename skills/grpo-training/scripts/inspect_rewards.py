@@ -1177,10 +1177,8 @@ def say(args, result: dict) -> None:
         print(json.dumps(result, indent=1, default=str))
         return
     if args.command == "sample":
-        count = result["sampled"] + result["there"]
-        print(
-            f"{count} completions in {result['groups']} groups, {result['sampled']} of them sampled now: {result['file']}"
-        )
+        count, made = result["sampled"] + result["there"], result["sampled"]
+        print(f"{count} completions in {result['groups']} groups, {made} of them sampled now: {result['file']}")
     elif args.command == "score":
         scored = ", ".join(f"{name} {count}" for name, count in result["scored"].items())
         print(f"{result['rows']} rows; scored: {scored}; failed: {result['failed']}; {result['file']}")
