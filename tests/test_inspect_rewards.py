@@ -1,5 +1,6 @@
 """scripts/inspect_rewards.py: rewards that hang or lie, labels that must count or not, and a gate that must say no."""
 
+import contextlib
 import csv
 import http.server
 import json
@@ -58,9 +59,20 @@ def judge(
 
 
 def gate(folder, *words):
-    result = run("gate", "--dir", folder, "--json", *words, cwd=folder.parent)
-    assert result.returncode in (0, 1), result.stderr
-    return result.returncode, json.loads(result.stdout)
+    """The command's own function, in this process: scipy is imported once. Exit codes: `test_the_gates_exit_codes`."""
+    args = ir.build_parser().parse_args(["gate", "--dir", str(folder), *map(str, words)])
+    with contextlib.chdir(folder.parent):
+        found = ir.gate(args)
+    return {"go": 0, "no": 1}[found["gate"]], json.loads(json.dumps(found))
+
+
+def test_the_gates_exit_codes(tmp_path):
+    folder, _ = made(tmp_path)
+    no = run("gate", "--dir", folder, "--json", cwd=tmp_path)
+    assert no.returncode == 1 and json.loads(no.stdout)["gate"] == "no", no.stderr
+    judge(folder, 50)
+    go = run("gate", "--dir", folder, cwd=tmp_path)
+    assert go.returncode == 0 and go.stdout.startswith("go"), go.stderr
 
 
 # ---- score: what a reward does to itself
