@@ -484,7 +484,7 @@ def test_openings_are_recorded_before_the_judge_is_asked(bench, server):
     server.status = 200
     first_two = bench.openings
     code, _out, err = bench("open")
-    assert code == 0 and "opened 3 x, with 1 pair of rubric" in err and bench.openings[:2] == first_two
+    assert code == 0 and "opened 3 x, with 1 draw of rubric" in err and bench.openings[:2] == first_two
     line = json.loads(bench.openings[2])
     assert line["number"] == 3 and line["rubric_sha256"] == judge.rubric_sha256(RUBRIC) and line["model"] == MODEL
 
@@ -539,12 +539,12 @@ def test_a_rubric_that_quotes_the_sealed_test_is_refused(bench):
 # --- which judge ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["judge-2024-08-06", "judge-20240806", "judge@sha256:" + "a" * 64, "org/judge@1f3c9ab", "judge-0613", "judge-001"])  # fmt: skip
+@pytest.mark.parametrize("model", ["judge-2024-08-06", "judge-20240806", "judge@sha256:" + "a" * 64, "org/judge@1f3c9ab", "judge-0613", "judge-1106-preview", "judge-001"])  # fmt: skip
 def test_snapshots(model):
     assert cal.is_pinned(model)
 
 
-ALIASES = ["judge", "judge-latest", "judge-2024-08-06-latest", "latest", "judge-4", "judge-v2", "judge-70b", "org/judge-8b-instruct", "judge-2024-13-41", "judge@main"]  # fmt: skip
+ALIASES = ["judge", "judge-latest", "judge-2024-08-06-latest", "latest", "judge-4", "judge-v2", "judge-70b", "org/judge-8b-instruct", "judge-2024-13-41", "judge@main", "judge-latest-001", "latest-2024-08-06", "embed-1024", "ctx-0512", "judge@decaded"]  # fmt: skip
 
 
 @pytest.mark.parametrize("model", ALIASES)
@@ -945,3 +945,56 @@ def test_a_password_in_an_address_reaches_no_file(bench, server):
     assert bench.record["judge"]["base_url"] == server.url and server.asked
     assert cal._without_password("http://kim:secret@host:1/v1") == "http://host:1/v1"
     assert not [path for path in bench.folder.glob("*.json*") if "secret" in path.read_text()]
+
+
+def test_another_cache_is_another_draw_of_the_sealed_test(bench):
+    bench.split(rows_of(200))
+    bench("run")
+    bench("open")
+    _, _, err = bench("open", "--cache", str(bench.path("fresh.jsonl")))
+    assert "2 draws" in err and "97.5%" in err
+    assert bench.record["splits"]["test"]["measured"]["gate"]["confidence"] == pytest.approx(0.975)
+    _, _, err = bench("open")  # from the first cache: nothing new was drawn
+    assert "2 draws" in err
+
+
+def test_another_persons_word_after_an_opening_is_told(bench):
+    rows = rows_of(200)
+    bench.split(rows)
+    bench("run")
+    bench("open")
+    flipped = [{**row, "label": "fail" if row["label"] == "pass" else "pass", "labeller": "bo"} for row in rows]
+    bench.split(flipped)
+    assert bench.record["splits"]["test"]["revised_since_opening"] > 0
+    assert bench.record["verdict"] != "calibrated"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("calibration.json", '{"schema_version": 1, "splits": null}'),
+        ("calibration.json", '{"schema_version": 1, "labels": 5}'),
+        ("calibration.json", '{"schema_version": 1, "judge": [1]}'),
+        ("label_ledger.jsonl", '{"ledger": "labels", "salt": "s", "shares": [0.2]}\n'),
+        ("label_ledger.jsonl", '{"ledger": "labels", "salt": "s", "shares": [0.2, 0.4, 0.4]}\n{"id": "a", "prompt": "p", "response": "r", "label": "pass", "kind": "person", "labeller": "k", "time": "t"}\n'),
+    ],
+)  # fmt: skip
+def test_a_damaged_folder_is_one_line(bench, name, text):
+    bench.split(rows_of(40))
+    bench.path(name).write_text(text)
+    code, out, err = bench("run")
+    assert code == 2 and err.count("\n") == 1 and out == "", err
+
+
+def test_two_first_splits_make_one_ledger(tmp_path):
+    given = tmp_path / "given.jsonl"
+    given.write_text("".join(json.dumps(row) + "\n" for row in rows_of(60)))
+    words = [sys.executable, cal.__file__, "split", str(given), "--record", str(tmp_path / "calibration.json")]
+    running = [subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
+    for process in running:
+        process.communicate()
+    codes = [process.returncode for process in running]
+    assert 0 in codes and set(codes) <= {0, 2}
+    heads = [line for line in (tmp_path / "label_ledger.jsonl").read_text().splitlines() if '"ledger"' in line]
+    assert len(heads) == 1
+    assert subprocess.run(words, capture_output=True).returncode == 0

@@ -29,7 +29,7 @@ def run(*words, cwd=ROOT, **more):
     return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=120, **more)
 
 
-def made(tmp_path, rewards="", rows=None, reward="mine.paid", above=0.5):
+def made(tmp_path, rewards="", rows=None, reward="mine.paid", above=0.5, sampled=()):
     """A folder with completions, and scores of a reward written for the test."""
     (tmp_path / "mine.py").write_text(
         rewards or "def paid(completions, **kwargs):\n    return [float('good' in c) for c in completions]\n"
@@ -40,7 +40,7 @@ def made(tmp_path, rewards="", rows=None, reward="mine.paid", above=0.5):
     ]  # fmt: skip
     (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     folder = tmp_path / "d"
-    first = run("sample", "--completions", "c.jsonl", "--dir", folder, cwd=tmp_path)
+    first = run("sample", "--completions", "c.jsonl", "--dir", folder, *sampled, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     second = run("score", "--reward", reward, "--dir", folder, "--pass-above", above, "--budget-s", 0.4, cwd=tmp_path)
     return folder, second
@@ -193,7 +193,7 @@ def test_two_people_who_differ_leave_the_output_open(tmp_path):
         for row in ir.completions_of(folder)
         if row["id"] in ir.random_order(ir.completions_of(folder))[:20]
     )
-    assert found["labels"]["unsure"] == good and found["between_labellers"]["n"] == 20
+    assert found["labels"]["disputed"] == good and found["between_labellers"]["n"] == 20
     assert found["between_labellers"]["agreement"] == pytest.approx((20 - good) / 20)
     assert found["between_labellers"]["kappa"] is None  # one of them never varies
 
@@ -255,26 +255,216 @@ def test_another_setting_of_a_factory_or_another_package_closes_the_gate(tmp_pat
     assert any("numpy was 0.1" in r for r in gate(folder)[1]["reasons"])
 
 
-def test_a_run_that_samples_otherwise_closes_the_gate(tmp_path):
-    folder, _ = made(tmp_path)
-    judge(folder, 50)
-    settings = json.loads((folder / "sampling.json").read_text())
-    settings |= {"model": "org/name", "temperature": 1.0, "max_tokens": 512, "num_generations": 8}
-    (folder / "sampling.json").write_text(json.dumps(settings))
+def test_a_run_that_samples_or_rewards_otherwise_closes_the_gate(tmp_path):
     config = tmp_path / "grpo.yaml"
-    config.write_text("model_name_or_path: org/name\n")
+    config.write_text("model_name_or_path: org/name\nnum_generations: 8\n")
+    folder, _ = made(tmp_path, sampled=["--config", config])
+    judge(folder, 50)
     assert gate(folder, "--config", config)[0] == 0
-    config.write_text("model_name_or_path: org/other\n")
+    config.write_text("model_name_or_path: org/other\nreward_funcs: [mine.paid]\n")
     code, found = gate(folder, "--config", config)
-    assert code == 1 and any("org/other" in reason for reason in found["reasons"])
-    for line, says in (("temperature: 0.7", "temperature"), ("max_completion_length: 2048", "max_tokens"),
-                       ("chat_template_kwargs: {enable_thinking: false}", "chat_template_kwargs")):  # fmt: skip
+    assert code == 1 and len(found["reasons"]) == 1 and "org/other" in found["reasons"][0]
+    settings = json.loads((folder / "sampling.json").read_text())
+    for line, says in (
+        ("temperature: 0.7", "temperature was"), ("max_completion_length: 2048", "max_tokens was"),
+        ("chat_template_kwargs: {enable_thinking: false}", "chat_template_kwargs was"), ("top_p: 0.9", "top_p was"),
+        ("top_k: 20", "top_k was"), ("repetition_penalty: 1.1", "repetition_penalty was"), ("min_p: 0.1", "min_p"),
+        ("generation_kwargs: {min_new_tokens: 5}", "generation_kwargs"), ("reward_weights: [-1.0]", "reward_weights"),
+        ("reward_funcs: [other.reward]", "the run's reward_funcs are other.reward"),
+    ):  # fmt: skip
         config.write_text(f"model_name_or_path: org/name\n{line}\n")
-        reasons = ir.unlike_the_run(settings, config)
-        assert len(reasons) == 1 and reasons[0].startswith(f"{says} was"), line
-    settings["temperature"] = None
-    assert any("temperature of what was read is not known" in r for r in ir.unlike_the_run(settings, config))
-    assert run("gate", "--dir", folder, "--config", tmp_path / "none.yaml").returncode == 2
+        reasons = ir.unlike_the_run(settings, ["mine.paid"], config)
+        assert len(reasons) == 1 and reasons[0].startswith(says), (line, reasons)
+    config.write_text("model_name_or_path: org/name\ntemperature: 10e-1\n")  # YAML 1.1 takes it for text
+    assert ir.unlike_the_run(settings, ["mine.paid"], config) == []
+    assert any(
+        "temperature of what was read is not known" in r
+        for r in ir.unlike_the_run({**settings, "temperature": None}, [], config)
+    )
+    config.write_text("temperature: hot\n")
+    assert "must be a number" in run("gate", "--dir", folder, "--config", config, cwd=tmp_path).stderr
+    assert run("gate", "--dir", folder, "--config", tmp_path / "none.yaml", cwd=tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize("threshold", ["nan", "0", "1", "-1", "2", "inf"])
+def test_a_threshold_that_is_none_is_refused(tmp_path, threshold):
+    result = run("gate", "--dir", tmp_path, "--threshold", threshold)
+    assert result.returncode == 2 and "between 0 and 1" in result.stderr
+
+
+def test_a_reward_that_fails_only_in_a_batch_is_no_pass(tmp_path):
+    for text in ("if len(completions) > 1: raise RuntimeError('x')", "completions = completions[:1]"):
+        where = tmp_path / str(len(text))
+        where.mkdir()
+        folder, result = made(
+            where,
+            f"def paid(completions, **kwargs):\n    {text}\n    return [float('good' in c) for c in completions]\n",
+        )
+        assert "failed: 80" in result.stdout and "with others of its group" in result.stdout
+        judge(folder, 80)
+        assert gate(folder)[1]["verdict"] == "not measured"
+
+
+def test_a_reward_that_forks_or_writes_into_the_answers_shifts_nothing(tmp_path):
+    text = "import os\ndef paid(completions, **kwargs):\n    os.fork()\n    return [float('good' in c) for c in completions]\n"
+    folder, result = made(tmp_path, text)
+    assert result.returncode == 0, result.stderr
+    scores = json.loads((folder / "scores.json").read_text())["rows"]
+    for row, one in zip(ir.completions_of(folder), scores):
+        assert one["error"] or one["total"] == float("good" in row["completion"])
+    assert sum(one["error"] is None for one in scores) == 80
+    where = tmp_path / "b"
+    where.mkdir()
+    folder, result = made(
+        where,
+        "import os\ndef paid(completions, **kwargs):\n    for n in range(3, 12):\n        try: os.write(n, b'junk\\n')\n        except OSError: pass\n    return [1.0] * len(completions)\n",
+    )
+    assert "Traceback" not in result.stderr and "failed: 80" in result.stdout
+
+
+def test_what_lies_in_the_folder_is_what_was_scored(tmp_path):
+    folder, _ = made(tmp_path)
+    judge(folder, 80)
+    for name, old, new in (
+        ("completions.jsonl", "bad 1 0", "bad one"),
+        ("sampling.json", '"temperature": null', '"temperature": 2'),
+    ):
+        before = (folder / name).read_text()
+        assert old in before
+        (folder / name).write_text(before.replace(old, new))
+        result = run("gate", "--dir", folder, cwd=tmp_path)
+        assert result.returncode == 2 and "is not what was scored" in result.stderr, result.stderr
+        (folder / name).write_text(before)
+    assert gate(folder)[0] == 0
+    lines = (folder / "completions.jsonl").read_text()
+    (folder / "completions.jsonl").write_text(lines + lines)
+    result = run("gate", "--dir", folder, cwd=tmp_path)
+    assert result.returncode == 2 and "more than once" in result.stderr
+
+
+def test_changing_ones_mind_after_the_reward_showed_does_not_count(tmp_path):
+    folder, _ = made(tmp_path)
+    judge(folder, 50, lambda row: "pass")
+    judge(folder, 50)  # later lines of the same person
+    found, _ = ir.inspection(folder)
+    assert found["labels"]["changed_after_reveal"] > 10 and found["verdict"] != "pass"
+
+
+def test_hard_outputs_cannot_be_left_out(tmp_path):
+    folder, _ = made(tmp_path)
+    unsure = iter([True] * 20 + [False] * 1000)
+    judge(folder, 75, lambda row: "unsure" if next(unsure) else "pass" if "good" in row["completion"] else "fail")
+    code, found = gate(folder)
+    assert code == 1 and any("judged unsure" in reason for reason in found["reasons"])
+    other = tmp_path / "other"
+    other.mkdir()
+    folder, _ = made(other)
+    wrong = iter([True] * 15 + [False] * 1000)
+    judge(folder, 60, lambda row: "pass" if ("good" in row["completion"]) != next(wrong) else "fail")
+    first = ir.inspection(folder)[0]["agreement"]
+    for line in (folder / "labels.jsonl").read_text().splitlines()[:15]:  # a second person waves the disputes away
+        inspect_label.append_label(folder / "labels.jsonl", {**json.loads(line), "label": "unsure", "labeller": "bo"})
+    assert ir.inspection(folder)[0]["agreement"] == first and gate(folder)[0] == 1
+
+
+def test_one_prompt_in_several_groups_is_one_prompt(tmp_path):
+    (tmp_path / "c.jsonl").write_text(
+        "".join(
+            json.dumps({"prompt": "q", "completion": f"{'good' if n % 2 else 'bad'} {n}"}) + "\n" for n in range(64)
+        )
+    )
+    (tmp_path / "mine.py").write_text(
+        "def paid(completions, **kwargs):\n    return [float('good' in c) for c in completions]\n"
+    )
+    folder = tmp_path / "d"
+    assert run("sample", "--completions", "c.jsonl", "--group-size", 8, "--dir", folder, cwd=tmp_path).returncode == 0
+    assert run("score", "--reward", "mine.paid", "--dir", folder, cwd=tmp_path).returncode == 0
+    judge(folder, 64)
+    assert any("one prompt" in reason for reason in gate(folder)[1]["reasons"])
+
+
+def test_columns_reach_the_reward_as_in_training(tmp_path):
+    rows = [{"prompt": "p", "completion": "bad", "completions": "good"}] * 2
+    _, result = made(tmp_path, rows=rows)
+    assert result.returncode == 2 and "completions is what TRL passes itself" in result.stderr
+    rows = [
+        {"prompt": f"p{n}", "completion": "x", "label": "x", "id": 7, "group": "g", "finish": "z", "kind": "k"}
+        for n in range(2)
+    ]
+    where = tmp_path / "b"
+    where.mkdir()
+    _, result = made(
+        where,
+        "def paid(completions, label, id, group, finish, kind, **kwargs):\n    assert (id[0], group[0], finish[0], kind[0]) == (7, 'g', 'z', 'k')\n    return [float(c == x) for c, x in zip(completions, label)]\n",
+        rows,
+    )
+    assert "failed: 0" in result.stdout, result.stdout + result.stderr
+    taken = run("score", "--reward", "mine.paid", "--dir", where / "d", "--param", 'label="y"', cwd=where)
+    assert taken.returncode == 2 and "the column wins" in taken.stderr
+
+
+def test_files_that_a_reward_reads_close_the_gate_if_they_are_named(tmp_path):
+    (tmp_path / "words.txt").write_text("good")
+    text = "def paid(completions, **kwargs):\n    word = open('words.txt').read()\n    return [float(word in c) for c in completions]\n"
+    folder, _ = made(tmp_path, text)
+    assert (
+        run(
+            "score", "--reward", "mine.paid", "--dir", folder, "--also", "words.txt", "--pass-above", 0.5, cwd=tmp_path
+        ).returncode
+        == 0
+    )
+    judge(folder, 50)
+    assert gate(folder)[0] == 0
+    (tmp_path / "words.txt").write_text("bad")
+    assert any("words.txt was changed" in reason for reason in gate(folder)[1]["reasons"])
+    assert (
+        "no such file"
+        in run("score", "--reward", "mine.paid", "--dir", folder, "--also", "none.txt", cwd=tmp_path).stderr
+    )
+
+
+@pytest.mark.parametrize("where", ["relative", "src", "set"])
+def test_where_a_reward_is_made_of_is_found(tmp_path, where, monkeypatch):
+    """Relative imports of a parent package, a source folder on the path, and a set, whose pickle varies by the start."""
+    if where == "relative":
+        (tmp_path / "pkg/sub").mkdir(parents=True)
+        (tmp_path / "pkg/__init__.py").write_text("")
+        (tmp_path / "pkg/sub/__init__.py").write_text("")
+        (tmp_path / "pkg/common.py").write_text("WORD = 'good'\n")
+        (tmp_path / "pkg/sub/r.py").write_text(
+            "def paid(completions, **kwargs):\n    from ..common import WORD\n    return [float(WORD in c) for c in completions]\n"
+        )
+        reward, part = "pkg.sub.r.paid", tmp_path / "pkg/common.py"
+    elif where == "src":
+        (tmp_path / "src/mod").mkdir(parents=True)
+        (tmp_path / "src/mod/__init__.py").write_text("")
+        (tmp_path / "src/mod/helpers.py").write_text("WORD = 'good'\n")
+        (tmp_path / "src/mod/r.py").write_text(
+            "def paid(completions, **kwargs):\n    from mod.helpers import WORD\n    return [float(WORD in c) for c in completions]\n"
+        )
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / "src"))
+        reward, part = "mod.r.paid", tmp_path / "src/mod/helpers.py"
+    else:
+        (tmp_path / "st.py").write_text(
+            "import functools\ndef base(completions, words, **kwargs):\n    return [float('good' in c) for c in completions]\npaid = functools.partial(base, words=frozenset('abcdefgh'))\n"
+        )
+        reward, part = "st.paid", tmp_path / "st.py"
+    folder, result = made(tmp_path, reward=reward)
+    assert result.returncode == 0, result.stderr
+    judge(folder, 50)
+    assert gate(folder)[0] == 0, gate(folder)
+    part.write_text(part.read_text().replace("'good'", "'bad'"))
+    assert any(part.name in reason for reason in gate(folder)[1]["reasons"])
+
+
+def test_packages_that_work_in_other_processes_are_versions_too(tmp_path):
+    rows = [
+        {"prompt": f"p{n}", "completion": f"<answer>{n}</answer>", "solution": str(n), "answer": str(n)}
+        for n in range(2)
+    ]
+    folder, result = made(tmp_path, rows=rows, reward="math_reward")
+    assert result.returncode == 0, result.stderr
+    assert "math-verify" in json.loads((folder / "scores.json").read_text())["fingerprint"]["packages"]
 
 
 # ---- sample
@@ -286,10 +476,14 @@ class Model(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     asked: ClassVar[list] = []
     wait_s = 0.0
+    hangs: ClassVar[set] = set()
+    body: ClassVar[bytes | None] = None
 
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         type(self).asked.append(asked)
+        if asked["seed"] in self.hangs:
+            time.sleep(25)
         time.sleep(self.wait_s)
         text = f"answer {asked['seed']}"
         choice = {"index": 0, "finish_reason": "length" if asked["seed"] % 3 == 0 else "stop", "logprobs": None}
@@ -300,6 +494,7 @@ class Model(http.server.BaseHTTPRequestHandler):
         body = json.dumps(
             {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
         ).encode()
+        body = self.body or body
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -336,7 +531,7 @@ def test_sampling_from_an_endpoint(tmp_path, server, chat):
     assert result.returncode == 0 and json.loads(result.stdout)["sampled"] == 24, result.stderr
     rows = ir.completions_of(tmp_path / "d")
     assert len({row["id"] for row in rows}) == 24 and {row["group"] for row in rows} == set(range(6))
-    assert all(row["answer"] == str(row["group"]) for row in rows)  # the dataset's columns come along
+    assert all(row["columns"]["answer"] == str(row["group"]) for row in rows)  # the dataset's columns come along
     assert {row["finish"] for row in rows} == {"stop", "length"}
     assert isinstance(rows[0]["completion"], list) == chat
     assert all(one["max_tokens"] == 7 and one["temperature"] == 0.9 for one in Model.asked)
@@ -369,6 +564,37 @@ def test_sampling_goes_on_after_it_was_stopped(tmp_path, server):
     rows = ir.read_lines(path)
     assert path.read_bytes().startswith(kept)  # nothing that was there was written again
     assert sorted((row["group"], row["place"]) for row in rows) == [(g, p) for g in range(8) for p in range(4)]
+
+
+def test_what_was_sampled_is_kept_whatever_happens(tmp_path, server):
+    """A request that hangs, a server that fails, two at once, other prompts under the same name."""
+    prompts = prompts_file(tmp_path, 4)
+    words = ["sample", prompts, "--dir", tmp_path / "d", "--endpoint", server, "--model", "m", "--num-generations", 2]
+    Model.hangs = {0}
+    process = subprocess.Popen([sys.executable, str(SCRIPT), *map(str, words)], stderr=subprocess.PIPE, text=True)
+    path = tmp_path / "d/completions.jsonl"
+    while len(ir.read_lines(path)) < 7:
+        time.sleep(0.02)
+    second = run(*words)
+    assert second.returncode == 2 and "at work in it" in second.stderr
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130 and time.monotonic() - started < 5 and len(ir.read_lines(path)) == 7
+    Model.hangs = set()
+    prompts.write_text(prompts.read_text().replace("q3", "other"))
+    result = run(*words)
+    assert result.returncode == 2 and "another prompts_sha256" in result.stderr
+    for status, says in (
+        (b"<html>", "does the address end in /v1"),
+        (b'{"choices": []}', "does the address end in /v1"),
+    ):
+        Model.body = status
+        broken = run(
+            "sample", prompts, "--dir", tmp_path / "e", "--endpoint", server, "--model", "m", "--num-generations", 2
+        )
+        assert broken.returncode == 2 and says in broken.stderr and "Traceback" not in broken.stderr, broken.stderr
+    Model.body = None
 
 
 def test_sampling_from_a_local_model(tmp_path):

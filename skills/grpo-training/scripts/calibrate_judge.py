@@ -162,7 +162,7 @@ class Example:
     split: str
     label: bool | None  # None: unsure, or labellers of its kind disagree
     kind: str
-    revised: str  # time of the last label that took the place of another of the same labeller, or ""
+    revised: str  # time of the last label that was not the example's first, or ""
 
 
 def examples_of(entries: list[dict], salt: str, shares) -> list[Example]:
@@ -175,9 +175,9 @@ def examples_of(entries: list[dict], salt: str, shares) -> list[Example]:
         last, revised = {}, ""
         for entry in mine:
             who = (entry["kind"], entry["labeller"])
-            revised = entry["time"] if who in last else revised
+            revised = entry["time"] if last else revised  # another person's later word too
             last[who] = entry["label"]
-        kind = next(kind for kind in ("human", "agent", "synthetic") if any(who[0] == kind for who in last))
+        kind = min((who[0] for who in last), key=("human", "agent", "synthetic").index)
         labels = {label for who, label in last.items() if who[0] == kind} - {"unsure"}
         label = labels.pop() == "pass" if len(labels) == 1 else None
         prompt, response = mine[0]["prompt"], mine[0]["response"]
@@ -198,7 +198,9 @@ class State:
         keys = {"id", "prompt", "response", "label", "kind", "labeller", "time"}
         if lines and not {"ledger", "salt", "shares"} <= (self.head or {}).keys():
             raise UserError(f"{self.ledger_path}: is no label ledger; move it away")
-        if odd := next((entry for entry in self.entries if not keys <= entry.keys()), None):
+        if odd := next(
+            (entry for entry in self.entries if not keys <= entry.keys() or entry["kind"] not in KINDS.values()), None
+        ):
             raise UserError(f"{self.ledger_path}: holds a line that is no label: {json.dumps(odd):.80}")
         if self.head:
             self.salt, self.shares = self.head["salt"], tuple(self.head["shares"])
@@ -251,8 +253,12 @@ class State:
         return self.record
 
     def judges_opened(self) -> set:
-        """Rubrics and judges the sealed test has been opened with. Where a line is torn, nobody knows: one more."""
-        return {(line or {}).get("identity", f"unknown {number}") for number, line in enumerate(self.openings)}
+        """Rubrics, judges and caches the sealed test has been opened with: another cache asks again, and is another
+        draw. Where a line is torn, nobody knows: one more."""
+        return {
+            ((line or {}).get("identity", f"unknown {number}"), (line or {}).get("cache"))
+            for number, line in enumerate(self.openings)
+        }
 
 
 def labels_sha256(examples: list[Example]) -> str:
@@ -271,8 +277,10 @@ def counts_of(examples: list[Example]) -> dict:
 _DATE = r"20\d\d(?P<dash>-?)(?:0[1-9]|1[0-2])(?P=dash)(?:0[1-9]|[12]\d|3[01])(?!\d)"
 _MONTH_DAY = r"(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
 _PINNED = re.compile(
-    rf"(?<!\d){_DATE}|@(?:sha256:)?[0-9a-f]{{7,64}}$|[-@]{_MONTH_DAY}$|[-@]0\d\d$", re.IGNORECASE
+    rf"(?<!\d){_DATE}|@(?:sha256:|(?=[a-f]*\d))[0-9a-f]{{7,64}}$|[-@](?!1024|0512){_MONTH_DAY}(?:-preview)?$|[-@]0\d\d$",
+    re.IGNORECASE,
 )  # the last two: -0613, -001
+_LATEST = re.compile(r"(?:^|[\W_])latest(?:$|[\W_])", re.IGNORECASE)
 _REVISION = re.compile(r"(?:sha256:)?[0-9a-f]{7,64}", re.IGNORECASE)
 
 
@@ -283,7 +291,7 @@ def is_pinned(model: str) -> bool:
         >>> [is_pinned(name) for name in ("judge-2026-08-06", "judge@1f3c9ab", "judge", "judge-latest", "judge-v2")]
         [True, True, False, False, False]
     """
-    return bool(_PINNED.search(model)) and not re.search(r"(?:^|[\W_])latest$", model, re.IGNORECASE)
+    return bool(_PINNED.search(model)) and not _LATEST.search(model)
 
 
 def _without_password(url: str | None) -> str | None:
@@ -353,7 +361,7 @@ def configure(args, record: dict) -> Config:
         note(f"the judge's name {model!r} holds the policy's family {families[1]!r}: is it truly of another?")
     if args.model_revision and not _REVISION.fullmatch(args.model_revision):
         raise UserError(f"--model-revision {args.model_revision!r} must be 7 to 64 hex digits, such as a commit")
-    if not revision and not is_pinned(model):
+    if _LATEST.search(model) or (not revision and not is_pinned(model)):
         raise UserError(
             f"{model!r} may be another model tomorrow: give --model with a dated snapshot (name-2026-08-06, "
             f"name@sha256:...), or for weights that you serve --model-revision with their commit"
@@ -809,6 +817,14 @@ def command_split(args) -> int:
             fresh.append(entry)
             last[who] = entry["label"]
     if not state.head:
+        try:
+            state.ledger_path.open("xb").close()  # of two that begin at once, one goes on
+        except FileExistsError:
+            raise UserError(
+                f"{state.ledger_path}: was begun by another split just now; run the command again"
+            ) from None
+        except OSError as error:
+            raise UserError(f"{state.ledger_path}: cannot be written ({error.strerror})") from None
         head = {"ledger": "labels", "schema_version": 1, "salt": secrets.token_hex(8), "shares": list(shares)}
         fresh.insert(0, {**head, "time": _now()})
     if fresh:
@@ -887,13 +903,16 @@ def command_open(args) -> int:
     line = {
         "time": _now(), "number": number, "identity": config.identity, "rubric_sha256": config.rubric_sha256,
         "model": config.model, "revision": config.revision, "examples": len(examples),
+        "cache": os.path.abspath(args.cache or args.record.parent / "judge_cache.jsonl"),
         "labels_sha256": labels_sha256(examples),
     }  # fmt: skip
     revised = record["splits"]["test"]["revised_since_opening"]
     append(state.openings_path, [line])  # before the judge is asked: a look that fails is a look
     state.openings.append(line)
     judges = len(state.judges_opened())
-    note(f"sealed test opened {number} x, with {judges} {'pair' if judges == 1 else 'pairs'} of rubric and judge")
+    note(
+        f"sealed test opened {number} x, with {judges} {'draw' if judges == 1 else 'draws'} of rubric, judge and cache"
+    )
     if judges > 1:
         note(f"it is no longer blind: intervals are widened to {1 - ALPHA / judges:.1%}; fresh labels would be better")
     if revised:
@@ -1150,6 +1169,11 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except OSError as error:
         print(f"error: the output cannot be written ({error.strerror})", file=sys.stderr)
+        return 2
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        # Inputs were looked at; what is left is a damaged file of this folder. One line, and no traceback.
+        what = one_line(f"{type(error).__name__}: {error}", 200)
+        print(f"error: {args.record.parent}: a file of this folder cannot be worked with ({what})", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted; the judge's answers so far are in the cache", file=sys.stderr)

@@ -40,7 +40,7 @@ import statistics
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import score_completions as sc
@@ -51,14 +51,18 @@ __all__ = ["expected_dead", "inspection", "random_order"]
 SCHEMA_VERSION = 1
 NEEDED = 50  # labels by a person in the random part: the Inspection Rule
 THRESHOLD = 0.8  # lower end of the agreement's interval (judgement); 50 of 50 gives 0.93, 47 of 50 gives 0.84
+MOST_UNSURE = 0.2  # share of the random part (judgement): leaving out the hard ones makes any reward look right
 KINDS = ("human", "agent", "synthetic")
 EPILOG = """
+The folder is trusted: whoever edits labels or deletes records fools the gate, not the run. Files that a reward reads
+when it runs count if `score --also` names them; the environment does not.
+
 a whole inspection:
-  inspect_rewards.py sample prompts.jsonl --dir inspection --endpoint http://localhost:8000/v1 --model MODEL
-  inspect_rewards.py score --dir inspection --reward correctness_reward
-  inspect_rewards.py label --dir inspection --labeller ann
-  inspect_rewards.py report --dir inspection
-  inspect_rewards.py gate --dir inspection --config grpo.yaml
+  inspect_rewards.py sample prompts.jsonl --config grpo.yaml --endpoint http://localhost:8000/v1 --model MODEL
+  inspect_rewards.py score --reward correctness_reward
+  inspect_rewards.py label --labeller ann
+  inspect_rewards.py report
+  inspect_rewards.py gate --config grpo.yaml
 """
 EXIT_CODES = (
     "\nexit codes: 0 = ok, 1 = the gate says no, or a reward scored nothing, 2 = bad usage or input, 130 = interrupted"
@@ -130,7 +134,34 @@ def completions_of(folder: Path) -> list[dict]:
     rows = read_lines(folder / "completions.jsonl")
     if not rows:
         raise UserError(f"{folder / 'completions.jsonl'}: no completions; `inspect_rewards.py sample` writes them")
+    shape = {"id": str, "group": int, "place": int, "columns": dict}
+    for number, row in enumerate(rows, 1):
+        if "completion" not in row or any(not isinstance(row.get(name), kind) for name, kind in shape.items()):
+            where = f"{folder / 'completions.jsonl'}:{number}"
+            raise UserError(f"{where}: is no line that `sample` writes; take a new --dir")
+    twice = [ident for ident, count in collections.Counter(row["id"] for row in rows).items() if count > 1]
+    if twice:
+        raise UserError(f"{folder / 'completions.jsonl'}: {twice[0]} is there more than once; take a new --dir")
     return rows
+
+
+@contextlib.contextmanager
+def alone(folder: Path):
+    """One writer of a folder at a time."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written to ({error.strerror})") from None
+    with lock:
+        with contextlib.suppress(ImportError):  # Windows: up to whoever starts two
+            import fcntl
+
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UserError(f"{folder}: another sample or score is at work in it") from None
+        yield
 
 
 def progress(total: int, what: str):
@@ -187,8 +218,12 @@ def from_endpoint(args):
     key = os.environ.get(args.api_key_env) or "EMPTY"
     client = openai.OpenAI(base_url=args.endpoint, api_key=key, timeout=args.timeout_s)
     settings = {"model": args.model, "temperature": args.temperature, "max_tokens": args.max_tokens}
-    if args.chat_template_kwargs:
-        settings["extra_body"] = {"chat_template_kwargs": args.chat_template_kwargs}
+    if args.top_p != SETTINGS["top_p"][1]:
+        settings["top_p"] = args.top_p
+    more = {name: getattr(args, name) for name in ("top_k", "min_p", "repetition_penalty", "chat_template_kwargs")}
+    more = {name: value for name, value in more.items() if value != SETTINGS[name][1]}
+    if more:  # vLLM's own, beside OpenAI's
+        settings["extra_body"] = more
 
     def sample(prompt, seed):
         try:
@@ -200,6 +235,11 @@ def from_endpoint(args):
             if choice.message.tool_calls:
                 message["tool_calls"] = [call.model_dump() for call in choice.message.tool_calls]
             return [message], choice.finish_reason
+        except UnicodeEncodeError:
+            raise UserError(f"{args.prompts}: a prompt holds a lone surrogate, which no server takes") from None
+        except (AttributeError, IndexError, TypeError, ValueError):
+            reason = "answers, but not as OpenAI's completions do; does the address end in /v1?"
+            raise UserError(f"{args.endpoint}: {reason}") from None
         except openai.OpenAIError as error:
             raise UserError(
                 f"{args.endpoint}: {type(error).__name__}: {error!s:.200}; what was sampled is kept"
@@ -237,7 +277,8 @@ def from_local(args):
         chosen = {"do_sample": args.temperature > 0} | ({"temperature": args.temperature} if args.temperature else {})
         with torch.inference_mode():
             out = model.generate(
-                **inputs, **chosen, top_k=0, top_p=1.0, max_new_tokens=args.max_tokens,
+                **inputs, **chosen, top_k=args.top_k, top_p=args.top_p, min_p=args.min_p,
+                repetition_penalty=args.repetition_penalty, max_new_tokens=args.max_tokens,
                 pad_token_id=tokenizer.pad_token_id or tokenizer.eos_token_id,
             )  # fmt: skip
         ids = out[0, inputs["input_ids"].shape[1] :].tolist()
@@ -255,7 +296,8 @@ def from_local(args):
 SETTINGS = {
     "model": ("model_name_or_path", None), "temperature": ("temperature", 1.0),
     "max_tokens": ("max_completion_length", 512), "num_generations": ("num_generations", 8),
-    "chat_template_kwargs": ("chat_template_kwargs", {}),
+    "top_p": ("top_p", 1.0), "top_k": ("top_k", 0), "min_p": ("min_p", None),
+    "repetition_penalty": ("repetition_penalty", 1.0), "chat_template_kwargs": ("chat_template_kwargs", {}),
 }  # fmt: skip
 
 
@@ -271,26 +313,34 @@ def settings_of(config: Path) -> dict:
         raise UserError(f"{config}: cannot be read as YAML ({' '.join(str(error).split())[:150]})") from None
     if not isinstance(found, dict):
         raise UserError(f"{config}: holds no settings; it must be the YAML that `trl grpo --config` takes")
-    return {name: found.get(key) for name, (key, _) in SETTINGS.items()}
+    said = {name: found.get(key) for name, (key, _) in SETTINGS.items()}
+    for name, value in said.items():
+        if name in ("model", "chat_template_kwargs") or value is None:
+            continue
+        try:
+            said[name] = float(value) if not isinstance(SETTINGS[name][1], int) else int(value)
+        except (TypeError, ValueError):
+            raise UserError(f"{config}: {SETTINGS[name][0]} is {value!r}, and must be a number") from None
+    return said | {name: found.get(name) for name in ("reward_funcs", "reward_weights", "generation_kwargs")}
 
 
 def settle(args) -> None:
     """Settings that were not given come from --config, and else are TRL's; of files nothing is assumed."""
     given = settings_of(args.config) if args.config else {}
     for name, (_, default) in SETTINGS.items():
-        if getattr(args, name) is None:
+        if getattr(args, name, None) is None:
             said = given.get(name)
             setattr(args, name, default if said is None and (args.config or not args.completions) else said)
     if args.chat_template_kwargs is None:
         args.chat_template_kwargs = {}
 
 
-def sampling_of(args) -> dict:
+def sampling_of(args, prompts: list[dict] | None) -> dict:
+    told = json.dumps([row["prompt"] for row in prompts], sort_keys=True, default=str) if prompts else None
     return {
         "schema_version": SCHEMA_VERSION, "source": "endpoint" if args.endpoint else "local" if args.local else "files",
-        "prompts": args.prompts, "model": args.local or args.model, "temperature": args.temperature,
-        "max_tokens": args.max_tokens, "num_generations": args.num_generations, "seed": args.seed,
-        "chat_template_kwargs": args.chat_template_kwargs,
+        "prompts": args.prompts, "prompts_sha256": told and hashlib.sha256(told.encode()).hexdigest(),
+        **{name: getattr(args, name) for name in SETTINGS}, "model": args.local or args.model, "seed": args.seed,
     }  # fmt: skip
 
 
@@ -311,41 +361,53 @@ def sample(args) -> dict:
             raise UserError(f"--{name.replace('_', '-')} is {getattr(args, name)}, and must be {least} or more")
     if not 0 <= args.temperature < math.inf:
         raise UserError(f"--temperature is {args.temperature}, and must be 0 or more")
-    folder, settings = args.dir, sampling_of(args)
-    known = folder / "sampling.json"
+    folder, known = args.dir, args.dir / "sampling.json"
     prompts = prompts_of(args.prompts, args.num_prompts)
-    make = from_endpoint(args) if args.endpoint else from_local(args)
-    folder.mkdir(parents=True, exist_ok=True)
-    if known.exists():
-        old = read_json(known, "sample")
-        differs = [name for name in settings if old.get(name) != settings[name]]
-        if differs:
-            raise UserError(
-                f"{known}: was sampled with another {', '.join(differs)}; take a new --dir, or the old settings"
-            )
-    else:
-        replace(known, as_json(settings))
-    path = folder / "completions.jsonl"
+    settings = json.loads(json.dumps(sampling_of(args, prompts)))
+    with alone(folder):
+        if known.exists():
+            old = read_json(known, "sample")
+            differs = [name for name in settings if old.get(name) != settings[name]]
+            if differs:
+                raise UserError(
+                    f"{known}: was sampled with another {', '.join(differs)}; take a new --dir, or the old settings"
+                )
+        make = from_endpoint(args) if args.endpoint else from_local(args)
+        if not known.exists():
+            replace(known, as_json(settings))
+        return fill(args, prompts, make)
+
+
+def fill(args, prompts: list[dict], make) -> dict:
+    path = args.dir / "completions.jsonl"
     there = {(row["group"], row["place"]) for row in read_lines(path)}
     wanted = [(group, place) for group in range(len(prompts)) for place in range(args.num_generations)]
     left = [one for one in wanted if one not in there]
 
-    def one(at):
-        group, place = at
-        prompt = prompts[group]["prompt"]
-        completion, finish = make(prompt, args.seed + group * 10_000 + place)
-        row = {"id": completion_id(prompt, [group, completion], place), "group": group, "place": place}
-        return {**prompts[group], **row, "completion": completion, "finish": finish}
+    def one(group, place):
+        row = prompts[group]
+        completion, finish = make(row["prompt"], args.seed + group * 10_000 + place)
+        return line_of(row, group, place, completion, finish)
 
     pool = ThreadPoolExecutor(args.concurrency if args.endpoint else 1)
     try:
         with progress(len(left), "sampling") as advance:
-            for row in pool.map(one, left):
-                append_line(path, row)
+            for done in as_completed([pool.submit(one, *at) for at in left]):
+                append_line(path, done.result())
                 advance()
-    finally:  # a row that is under way is lost, and sampled again
+    finally:  # a request that is under way is lost, and made again
         pool.shutdown(wait=False, cancel_futures=True)
     return {"sampled": len(left), "there": len(wanted) - len(left), "file": str(path), "groups": len(prompts)}
+
+
+def line_of(row: dict, group: int, place: int, completion, finish) -> dict:
+    """A line of completions.jsonl: what is ours, and the dataset's columns apart from it."""
+    mine = {"id": completion_id(row.get("prompt"), [group, completion], place), "group": group, "place": place}
+    mine |= {"prompt": row.get("prompt"), "completion": completion, "finish": finish}
+    if "completion_ids" in row:
+        mine["completion_ids"] = row["completion_ids"]
+    apart = ("prompt", "completion", "completion_ids", "_file")
+    return {**mine, "columns": {name: value for name, value in row.items() if name not in apart}}
 
 
 def take_files(args) -> dict:
@@ -359,17 +421,22 @@ def take_files(args) -> dict:
     sc.check_prompts(rows, args.completions[0])
     groups = sc.group_of_rows(rows, args.group_size)
     places, lines = {}, []
-    for row, group in zip(rows, groups):
+    for number, (row, group) in enumerate(zip(rows, groups), 1):
+        is_chat = isinstance(row["completion"], list) and all(isinstance(one, dict) for one in row["completion"])
+        if not (isinstance(row["completion"], str) or is_chat):
+            what = f"{row['completion']!r:.60}"
+            raise UserError(f"{row['_file']}: completion {number} must be text or chat messages, got {what}")
+        if row.get("completion_ids") is not None and not isinstance(row["completion_ids"], list):
+            raise UserError(f"{row['_file']}: completion_ids of completion {number} must be a list")
         place = places[group] = places.get(group, -1) + 1
-        kept = {name: value for name, value in row.items() if name not in ("_file", "label", "kind")}
-        ident = completion_id(row.get("prompt"), [group, row["completion"]], place)
-        lines.append({**kept, "id": ident, "group": group, "place": place})
-    args.dir.mkdir(parents=True, exist_ok=True)
-    settings = {**sampling_of(args), "files": {str(file): file_hash(file) for file in args.completions}}
+        finish = row.get("finish") if row.get("finish") in ("stop", "length") else None
+        lines.append(line_of(row, group, place, row["completion"], finish))
+    settings = sampling_of(args, None) | {"files": {str(file): file_hash(file) for file in args.completions}}
     if settings["num_generations"] is None:
         settings["num_generations"] = max(places.values()) + 1
-    replace(args.dir / "sampling.json", as_json(settings))
-    replace(path, "".join(json.dumps(line, default=str) + "\n" for line in lines))
+    with alone(args.dir):
+        replace(args.dir / "sampling.json", as_json(settings))
+        replace(path, "".join(json.dumps(line, default=str) + "\n" for line in lines))
     return {"sampled": 0, "there": len(lines), "file": str(path), "groups": len(set(groups))}
 
 
@@ -380,36 +447,48 @@ def file_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def local_files(names: list[str]) -> dict[str, str]:
-    """Hash of every file that the rewards' modules consist of: what is imported and lies in no package, and, since
-    modules are also loaded on demand, each neighbour whose name such a file mentions."""
-    packages = {Path(base).resolve() for base in sys.path if "site-packages" in base or "dist-packages" in base}
+def local_files(names: list[str], also: list[str]) -> dict[str, str]:
+    """Hash of every file that the rewards' modules consist of: what was loaded and belongs to no package, and, since
+    modules are also loaded on demand or in other processes, each module that such a file mentions."""
+    owned = importlib.metadata.packages_distributions()
     standard = Path(os.__file__).resolve().parent
-    # What this tool itself imports (this file and its neighbours) counts only if a reward mentions it.
-    todo = []
-    for name in names:
-        module = sys.modules.get(name.rpartition(".")[0] or "rewards")
-        if getattr(module, "__file__", None):
-            todo.append(Path(module.__file__).resolve())
+    bases = [Path(base).resolve() for base in sys.path if Path(base).is_dir()]
+    bases = [base for base in bases if standard not in (base, *base.parents)] + [Path.cwd() / "scripts"]
+
+    def ours(name: str, path: Path) -> bool:
+        return path.suffix == ".py" and standard not in path.parents and name.partition(".")[0] not in owned
+
+    todo, tool = [], Path(__file__).resolve().parent
+    for name, module in list(sys.modules.items()):
+        path = Path(getattr(module, "__file__", None) or "/").resolve()
+        asked = any(name == (one.rpartition(".")[0] or "rewards") for one in names)
+        # What this tool loads for itself lies in its own folder, and counts only if a reward mentions it.
+        if ours(name, path) and (asked or path.parent != tool):
+            todo.append(path)
     found = {}
     while todo:
         path = todo.pop()
-        if str(path) in found or path.suffix != ".py" or not path.is_file():
-            continue
-        if standard in path.parents or packages & set(path.parents):
+        if str(path) in found or not path.is_file() or standard in path.parents:
             continue
         found[str(path)] = file_hash(path)
-        for mentioned in mentioned_modules(path):
+        for level, mentioned in mentioned_modules(path):
             parts = mentioned.split(".")
-            for base in (path.parent, Path.cwd(), Path.cwd() / "scripts"):
+            if parts[0] in owned and not level:
+                continue
+            for base in [path.parents[level - 1]] if level else [path.parent, *bases]:
                 for at in range(1, len(parts) + 1):
                     target = base.joinpath(*parts[:at])
                     todo += [target.with_suffix(".py"), target / "__init__.py"]
+    for name in also:
+        path = Path(name).resolve()
+        if not path.is_file():
+            raise UserError(f"--also {name}: no such file")
+        found[str(path)] = file_hash(path)
     return dict(sorted(found.items()))
 
 
-def mentioned_modules(path: Path) -> set[str]:
-    """Names a source imports, and texts in it that could name a module loaded on demand."""
+def mentioned_modules(path: Path) -> set[tuple[int, str]]:
+    """Level of a relative import and name, of what a source imports; and texts that could name a module."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
@@ -417,30 +496,35 @@ def mentioned_modules(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            found |= {(0, alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {alias.name for alias in node.names}
+            start = f"{node.module}." if node.module else ""
+            found |= {(node.level, f"{start}{alias.name}") for alias in node.names}
+            found |= {(node.level, node.module)} if node.module else set()
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 80:
             name = node.value.removesuffix(".py")
             if name.replace(".", "").isidentifier():
-                found.add(name)
+                found.add((0, name))
     return found
 
 
-def fingerprint(names: list[str], params: dict, functions: dict) -> dict:
-    """What the rewards are made of: sources, arguments of factories, parameters, versions of packages."""
+def fingerprint(names: list[str], params: dict, also: list[str], functions: dict) -> dict:
+    """What the rewards are made of: sources, arguments of factories, parameters, versions of packages.
+
+    Files that a reward reads when it runs count if `--also` names them; the environment does not.
+    """
     state = {}
     for name, reward in functions.items():
         if not hasattr(reward, "__code__"):  # an object that a factory made: its settings are in its pickle
             with contextlib.suppress(Exception):
                 state[name] = hashlib.sha256(pickle.dumps(reward, protocol=4)).hexdigest()
+    files = local_files(names, also)
     owners = importlib.metadata.packages_distributions()
     loaded = {name.partition(".")[0] for name in sys.modules}
+    loaded |= {name.partition(".")[0] for path in files for level, name in mentioned_modules(Path(path)) if not level}
     packages = {dist: importlib.metadata.version(dist) for name in loaded for dist in owners.get(name, ())}
     return {
-        "rewards": names, "params": params, "files": local_files(names), "state": state,
+        "rewards": names, "params": params, "also": also, "files": files, "state": state,
         "packages": dict(sorted(packages.items())), "python": ".".join(map(str, sys.version_info[:3])),
     }  # fmt: skip
 
@@ -449,22 +533,29 @@ def work() -> None:
     """The child: a job on stdin, then groups of rows, one JSON line each; answers on what was stdout."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a reward prints must not end up among the answers
+    me = os.getpid()
 
-    def answer(value):
-        print(json.dumps(value, default=str), file=answers, flush=True)
+    def answer(number, value):
+        if os.getpid() != me:  # a reward forked, and its copy came back
+            os._exit(0)
+        print(json.dumps({"number": number, **value}, default=str), file=answers, flush=True)
 
     job = json.loads(sys.stdin.readline())
     try:
         functions = sc.load_rewards(job["rewards"])
         sc.check_params(functions, job["params"])
+        made_of = fingerprint(job["rewards"], job["params"], job["also"], functions)
     except UserError as error:
-        answer({"error": str(error)})
+        answer(0, {"error": str(error)})
         return
-    answer({"names": list(functions), "fingerprint": fingerprint(job["rewards"], job["params"], functions)})
-    for line in sys.stdin:
+    answer(0, {"names": list(functions), "fingerprint": made_of})
+    for number, line in enumerate(sys.stdin, 1):
         rows = json.loads(line)
-        columns = {name: [row.get(name) for row in rows] for name in sorted({key for row in rows for key in row})}
-        columns = {name: values for name, values in columns.items() if name not in (*sc.NOT_COLUMNS, *OURS)}
+        if not rows:  # the last question: what has been loaded by now
+            answer(number, {"fingerprint": fingerprint(job["rewards"], job["params"], job["also"], functions)})
+            continue
+        names = sorted({name for row in rows for name in row["columns"]})
+        columns = {name: [row["columns"].get(name) for row in rows] for name in names if name not in sc.NOT_COLUMNS}
         columns.update(job["params"])
         arguments, started, found = sc.arguments_for(rows, columns), time.perf_counter(), {}
         try:
@@ -473,25 +564,23 @@ def work() -> None:
             for name, reward in functions.items():
                 found[name] = sc.call_reward(reward, name, arguments)
         except UserError as error:
-            answer({"failed": str(error)})
+            answer(number, {"failed": str(error)})
             continue
-        answer({"seconds": time.perf_counter() - started, "found": found})
-
-
-OURS = ("id", "group", "place", "finish", "_file", "step")
+        answer(number, {"seconds": time.perf_counter() - started, "found": found})
 
 
 class Child:
     """Rewards in a process of their own; `ask` answers None when it had to be killed or died."""
 
-    def __init__(self, rewards: list[str], params: dict):
-        self.job, self.process = json.dumps({"rewards": rewards, "params": params}), None
+    def __init__(self, rewards: list[str], params: dict, also: list[str]):
+        self.job, self.process = json.dumps({"rewards": rewards, "params": params, "also": also}), None
 
     def start(self, budget_s: float) -> dict:
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "_work"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-        self.rest = b""
+            [sys.executable, __file__, "_work"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+            env={**os.environ, "PYTHONHASHSEED": "0"},  # else the pickle of a set differs from start to start
+        )  # fmt: skip
+        self.rest, self.number = b"", -1
         first = self.ask(self.job, budget_s)
         if first is None:
             raise UserError(f"the rewards could not be loaded within {budget_s:g} s, or ended the process")
@@ -500,6 +589,7 @@ class Child:
         return first
 
     def ask(self, line: str, budget_s: float):
+        self.number += 1
         try:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
@@ -519,7 +609,11 @@ class Child:
                     return None
                 self.rest += chunk
         line, _, self.rest = self.rest.partition(b"\n")
-        return json.loads(line)
+        try:
+            reply = json.loads(line)
+        except ValueError:  # a reward wrote into the answers
+            return None
+        return reply if isinstance(reply, dict) and reply.get("number") == self.number else None
 
     def stop(self) -> None:
         if self.process is not None:
@@ -531,7 +625,22 @@ class Child:
             self.process = None
 
 
+def check_columns(rows: list[dict], params: dict) -> None:
+    """As `rewards.py score` and TRL do: what TRL passes itself is no column, and a column beats a parameter."""
+    names = {name for row in rows for name in row["columns"]}
+    clash = ((names - sc.NOT_COLUMNS) | set(params)) & (sc.NOT_COLUMNS | {"prompts", "completions"})
+    if clash:
+        raise UserError(f"{', '.join(sorted(clash))} is what TRL passes itself; rename the column or parameter")
+    if taken := names & set(params):
+        raise UserError(f"--param {', '.join(sorted(taken))}: the dataset has that column, and in TRL the column wins")
+
+
 def score(args) -> dict:
+    with alone(args.dir):
+        return score_alone(args)
+
+
+def score_alone(args) -> dict:
     """Rewards, reasons, seconds and errors of every row, and the fingerprint of what gave them."""
     rows = completions_of(args.dir)
     if not 0 < args.budget_s < math.inf:
@@ -539,30 +648,29 @@ def score(args) -> dict:
     if not math.isfinite(args.pass_above):
         raise UserError("--pass-above must be a finite number")
     params = dict(args.param)
-    child = Child(args.reward, params)
+    check_columns(rows, params)
+    child = Child(args.reward, params, [str(path) for path in args.also])
     start_s = 120 + args.budget_s  # heavy imports of a user's module are no fault of a row
-    about = child.start(start_s)
     by_group: dict[int, list[dict]] = {}
     for row in rows:
         by_group.setdefault(row["group"], []).append(row)
     scores: dict[str, dict] = {}
 
-    def ask(members: list[dict]) -> bool:
-        """Whether the members were scored; a group that fails is asked again row by row."""
+    def ask(members: list[dict]) -> str | None:
+        """The error, if the members were not scored."""
         if child.process is None:
             child.start(start_s)
         reply = child.ask(json.dumps(members, default=str), args.budget_s * len(members))
-        error = None
+        error, found = None, {}
         if reply is None:
             code = child.process.poll()
             child.stop()
             error = f"no answer within {args.budget_s:g} s a row" if code is None else f"ended the process ({code})"
         elif "failed" in reply:
             error = reply["failed"]
-        if error is not None and len(members) > 1:
-            return False
+        else:
+            found = reply["found"]
         for index, row in enumerate(members):
-            found = {} if error else reply["found"]
             rewards = {name: (found[name][0][index] if found else None) for name in about["names"]}
             scores[row["id"]] = {
                 "id": row["id"], "rewards": rewards,
@@ -571,23 +679,30 @@ def score(args) -> dict:
                 "total": sc.total_of({name: [value] for name, value in rewards.items()}, 0),
                 "seconds": None if error else reply["seconds"] / len(members), "error": error,
             }  # fmt: skip
-        return True
+        return error
 
     try:
+        about = child.start(start_s)
         with progress(len(by_group), "scoring") as advance:
             for members in by_group.values():
-                if not ask(members):
-                    for row in members:
-                        ask([row])
+                error = ask(members)
+                one_by_one = [ask([row]) for row in members] if error and len(members) > 1 else [error]
+                if error and not any(one_by_one):
+                    for row in members:  # each alone is fine, together they are not, and TRL calls them together
+                        scores[row["id"]] |= {"error": f"with others of its group: {error}", "total": None}
                 advance()
         if child.process is None:
             child.start(start_s)
+        last = child.ask("[]", start_s) or about
     finally:
         child.stop()
+    made_of = last["fingerprint"]
+    for what in ("files", "packages"):
+        made_of[what] = dict(sorted({**about["fingerprint"][what], **made_of[what]}.items()))
     record = {
         "schema_version": SCHEMA_VERSION, "rewards": about["names"], "pass_above": args.pass_above,
-        "budget_s": args.budget_s, "fingerprint": about["fingerprint"], "completions": ids_hash(rows),
-        "rows": [scores[row["id"]] for row in rows],
+        "budget_s": args.budget_s, "fingerprint": made_of, "completions": rows_hash(rows),
+        "sampling": file_hash(args.dir / "sampling.json"), "rows": [scores[row["id"]] for row in rows],
     }  # fmt: skip
     replace(args.dir / "scores.json", as_json(record))
     failed = [one for one in record["rows"] if one["error"]]
@@ -598,14 +713,27 @@ def score(args) -> dict:
     }  # fmt: skip
 
 
-def ids_hash(rows: list[dict]) -> str:
-    return hashlib.sha256("".join(row["id"] for row in rows).encode()).hexdigest()
+def rows_hash(rows: list[dict]) -> str:
+    return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def scores_of(folder: Path, rows: list[dict]) -> dict:
+    """The last score, if it is of these completions, sampled as sampling.json says."""
     record = read_json(folder / "scores.json", "score")
-    if record.get("completions") != ids_hash(rows):
-        raise UserError(f"{folder}: completions came after the last score; run `inspect_rewards.py score` again")
+    if not {"rewards", "pass_above", "fingerprint", "completions", "sampling", "rows"} <= record.keys():
+        raise UserError(f"{folder / 'scores.json'}: is no record of `inspect_rewards.py score`; run it again")
+    for what, now_is, name in (
+        ("completions", rows_hash(rows), "completions.jsonl"),
+        (
+            "sampling",
+            file_hash(folder / "sampling.json") if (folder / "sampling.json").is_file() else None,
+            "sampling.json",
+        ),
+    ):
+        if record[what] != now_is:
+            raise UserError(f"{folder / name}: is not what was scored; run `inspect_rewards.py score` again")
+    if [one.get("id") for one in record["rows"]] != [row["id"] for row in rows]:
+        raise UserError(f"{folder / 'scores.json'}: holds other rows; run `inspect_rewards.py score` again")
     return record
 
 
@@ -683,6 +811,8 @@ CELLS = ("id", "label", "note", "part", "prompt", "completion")
 def cell(text: str) -> str:
     """A text that no spreadsheet takes for a formula."""
     text = sc.safe(text)
+    if len(text) > 30_000:  # a spreadsheet takes 32,767; the answer stands at the end
+        text = f"{text[:10_000]}\n[{len(text) - 30_000:,} characters left out]\n{text[-20_000:]}"
     return "'" + text if text[:1] in ("=", "+", "-", "@", "\t", "\r", "|", "%") else text
 
 
@@ -693,8 +823,7 @@ def write_csv(path: Path, items: list[dict], labelled: set[str]) -> int:
             out = csv.writer(file)
             out.writerow(CELLS)
             for item in left:
-                texts = [cell(sc.whole(item[name])[:30_000]) for name in ("prompt", "completion")]
-                out.writerow([item["id"], "", "", item["part"], *texts])  # 32,767 characters is a spreadsheet's limit
+                out.writerow([item["id"], "", "", item["part"], *(cell(sc.whole(item[n])) for n in CELLS[-2:])])
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror})") from None
     return len(left)
@@ -803,13 +932,14 @@ def expected_dead(groups: list[list[float]], size: int) -> float | None:
     from scipy import optimize, special, stats
 
     groups = [group for group in groups if len(group) > 1]
+    whole = [group for group in groups if len(group) >= size]
     if not groups:
         return None
-    if all(len(group) >= size for group in groups):
+    if whole and len(whole) >= len(groups) / 2:  # a row that failed makes its group too short
         shares = [
             sum(special.comb(group.count(value), size, exact=True) for value in set(group))
             / special.comb(len(group), size, exact=True)
-            for group in groups
+            for group in whole
         ]
         return statistics.fmean(shares)
     values = sorted({value for group in groups for value in group})
@@ -826,7 +956,7 @@ def expected_dead(groups: list[list[float]], size: int) -> float | None:
     if not fitted.success:
         return None
     a, b = (min(math.exp(value), 1e6) for value in fitted.x)
-    return float(stats.betabinom.pmf(0, size, a, b) + stats.betabinom.pmf(size, size, a, b))
+    return min(float(stats.betabinom.pmf(0, size, a, b) + stats.betabinom.pmf(size, size, a, b)), 1.0)
 
 
 def length_of(row: dict) -> int:
@@ -834,12 +964,24 @@ def length_of(row: dict) -> int:
 
 
 def judged_by_people(labels: list[dict]) -> dict[str, str]:
-    """One verdict for each output that people read; where they differ, unsure."""
+    """One verdict for each output that people read; where they differ, disputed."""
     found: dict[str, set[str]] = {}
     for one in labels:
         if one["kind"] == "human":
             found.setdefault(one["id"], set()).add(one["label"])
-    return {ident: said.pop() if len(said) == 1 else "unsure" for ident, said in found.items()}
+    return {ident: said.pop() if len(said) == 1 else "disputed" for ident, said in found.items()}
+
+
+def blind_labels(folder: Path) -> tuple[list[dict], int]:
+    """Standing labels, each as it was first given: after that the reward was seen. And how many were changed later."""
+    standing, first = labels_of(folder), {}
+    for line in (folder / "labels.jsonl").read_bytes().split(b"\n") if standing else []:
+        with contextlib.suppress(ValueError):
+            one = json.loads(line)
+            if isinstance(one, dict) and one.get("label") in ("pass", "fail", "unsure"):
+                first.setdefault((one.get("labeller"), one.get("id")), one["label"])
+    blind = [{**one, "label": first.get((one["labeller"], one["id"]), one["label"])} for one in standing]
+    return blind, sum(a["label"] != b["label"] for a, b in zip(standing, blind))
 
 
 def random_part(rows: list[dict], verdicts: dict[str, str]) -> list[str]:
@@ -881,17 +1023,19 @@ def inspection(folder: Path, threshold: float = THRESHOLD) -> tuple[dict, list[d
     """The record, computed anew from completions, scores and labels, and each row as the report shows it."""
     rows = completions_of(folder)
     record, sampling = scores_of(folder, rows), read_json(folder / "sampling.json", "sample")
-    labels, scores = labels_of(folder), {one["id"]: one for one in record["rows"]}
+    labels, changed_later = blind_labels(folder)
+    scores = {one["id"]: one for one in record["rows"]}
     names, above = record["rewards"], record["pass_above"]
     known = {row["id"] for row in rows}
     labels = [one for one in labels if one["id"] in known]
     verdicts = judged_by_people(labels)
     part = random_part(rows, verdicts)
-    pairs = [
-        (verdicts[ident] == "pass", scores[ident]["total"] > above)
-        for ident in part
-        if verdicts[ident] != "unsure" and scores[ident]["total"] is not None
-    ]
+    pairs = []
+    for ident in part:
+        if verdicts[ident] != "unsure" and scores[ident]["total"] is not None:
+            is_paid = scores[ident]["total"] > above
+            # Where people differ, the reward is not taken to be right.
+            pairs.append((not is_paid if verdicts[ident] == "disputed" else verdicts[ident] == "pass", is_paid))
     groups: dict[int, list[float]] = {}
     for row in rows:
         if scores[row["id"]]["total"] is not None:
@@ -924,12 +1068,15 @@ def inspection(folder: Path, threshold: float = THRESHOLD) -> tuple[dict, list[d
         "pass_above": above,
         "rows": len(rows),
         "groups": len({row["group"] for row in rows}),
+        "prompts": len({sc.prompt_key(row["prompt"]) for row in rows}),
         "group_size": max((len(values) for values in groups.values()), default=None),
         "labels": {
             **counted,
             "random_part": len(part),
             "suspicious_part": len(set(verdicts) - set(part)),
-            "unsure": sum(said == "unsure" for said in verdicts.values()),
+            "unsure": sum(verdicts[ident] == "unsure" for ident in part),
+            "disputed": sum(verdicts[ident] == "disputed" for ident in part),
+            "changed_after_reveal": changed_later,
             "labellers": dict(sorted(collections.Counter(one["labeller"] for one in labels).items())),
         },
         "confusion": {
@@ -989,11 +1136,14 @@ def verdict_of(found: dict, pairs: list[tuple[bool, bool]]) -> tuple[str, list[s
     if read < NEEDED:
         missing.append(
             f"a person has judged {read} outputs of the random part that have a reward; {NEEDED} are needed"
+            + (f" ({found['labels']['unsure']} were judged unsure: read more)" if found["labels"]["unsure"] else "")
             + (f" ({advisory} labels by agents or programs do not count)" if advisory else "")
         )
+    if found["labels"]["unsure"] > MOST_UNSURE * max(found["labels"]["random_part"], 1):
+        missing.append(f"{found['labels']['unsure']} of {found['labels']['random_part']} outputs were judged unsure")
     if found["errors"]:
         missing.append(f"the reward failed on some rows: {found['errors'][0]}")
-    if found["groups"] < 2:
+    if found["prompts"] < 2:
         missing.append("all completions answer one prompt")
     for name, about in found["reward"].items():
         if not about["scored"]:
@@ -1034,27 +1184,26 @@ def changed(folder: Path) -> list[str]:
     """What is no longer as it was when the rows were scored. The rewards are loaded again, in a child."""
     record = scores_of(folder, completions_of(folder))
     old = record["fingerprint"]
-    child = Child(old["rewards"], old["params"])
+    child = Child(old["rewards"], old["params"], old["also"])
     try:
         new = child.start(120)["fingerprint"]
     finally:
         child.stop()
     found = []
-    for what in ("files", "state", "packages"):
-        for name in sorted({*old[what], *new[what]}):
-            before, after = old[what].get(name), new[what].get(name)
-            if before == after:
+    for name, before in old["files"].items():  # some were loaded only when the reward was called
+        after = file_hash(Path(name)) if Path(name).is_file() else None
+        if before != after:
+            found.append(f"{name} {'is gone' if after is None else 'was changed'}")
+    found += [f"{name} is new in the reward" for name in sorted(new["files"].keys() - old["files"].keys())]
+    for name in sorted({*old["state"], *new["state"]}):
+        if old["state"].get(name) != new["state"].get(name):
+            found.append(f"the settings of {name} were changed")
+    for name, before in old["packages"].items():
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            if importlib.metadata.version(name) == before:
                 continue
-            if what == "packages" and before is not None and after is None:
-                after = importlib.metadata.version(name) if _is_installed(name) else None  # loaded only while scoring
-                if before == after:
-                    continue
-            if before is None:
-                found.append(f"{name} is new in the reward")
-            elif what == "packages":
-                found.append(f"{name} was {before} and is {after or 'gone'}")
-            else:
-                found.append(f"{name} {'is gone' if after is None else 'was changed'}")
+        after = importlib.metadata.version(name) if _is_installed(name) else "gone"
+        found.append(f"{name} was {before} and is {after}")
     if old["python"].rpartition(".")[0] != new["python"].rpartition(".")[0]:
         found.append(f"Python was {old['python']} and is {new['python']}")
     return found
@@ -1066,16 +1215,25 @@ def _is_installed(name: str) -> bool:
     return False
 
 
-def unlike_the_run(sampling: dict, config: Path) -> list[str]:
-    """Where the run of this config would sample otherwise than what was read."""
-    found = []
-    for name, said in settings_of(config).items():
-        read, (key, default) = sampling.get(name), SETTINGS[name]
-        run = default if said is None else said
-        if read is None:
+def unlike_the_run(sampling: dict, rewards: list[str], config: Path) -> list[str]:
+    """Where the run of this config would sample or reward otherwise than what was read."""
+    found, said = [], settings_of(config)
+    for name, (key, default) in SETTINGS.items():
+        read, run = sampling.get(name), default if said[name] is None else said[name]
+        if read is None and run != default:
             found.append(f"{name} of what was read is not known, so it cannot be held against {key} {run!r}")
-        elif run is not None and run != read:
+        elif read is None and default is not None:
+            found.append(f"{name} of what was read is not known, so it cannot be held against TRL's default {run!r}")
+        elif read is not None and run is not None and run != read:
             found.append(f"{name} was {read!r} for what was read and is {key}: {run!r} in {config}")
+    if said["generation_kwargs"]:
+        found.append(f"generation_kwargs in {config} are not held against what was read: leave them out")
+    named = said["reward_funcs"]
+    named = [named] if isinstance(named, str) else named or []
+    if named and {str(name).rpartition(".")[2] for name in named} != {name.rpartition(".")[2] for name in rewards}:
+        found.append(f"the run's reward_funcs are {', '.join(map(str, named))}; scored were {', '.join(rewards)}")
+    if any(weight != 1 for weight in said["reward_weights"] or ()):
+        found.append(f"reward_weights in {config}: what was read was the plain sum of the rewards")
     return found
 
 
@@ -1085,7 +1243,8 @@ def gate(args) -> dict:
     reasons = list(found["reasons"]) if found["verdict"] != "pass" else []
     reasons += [f"changed since it was scored: {one}" for one in changed(args.dir)]
     if args.config:
-        reasons += unlike_the_run(read_json(args.dir / "sampling.json", "sample"), args.config)
+        scored = read_json(args.dir / "scores.json", "score")["fingerprint"]["rewards"]
+        reasons += unlike_the_run(read_json(args.dir / "sampling.json", "sample"), scored, args.config)
     return {"schema_version": SCHEMA_VERSION, "gate": "go" if not reasons else "no", "reasons": reasons,
             "verdict": found["verdict"], "labels": found["labels"], "agreement": found["agreement"],
             "fingerprint": found["fingerprint"]}  # fmt: skip
@@ -1150,6 +1309,10 @@ def build_parser() -> argparse.ArgumentParser:
                          help="of rewards.py, or module.name as for `trl grpo`; may be repeated")  # fmt: skip
     sc._add_param(command)
     command.add_argument(
+        "--also", action="append", type=Path, default=[], metavar="FILE",
+        help="a file that a reward reads when it runs: its change closes the gate; may be repeated",
+    )  # fmt: skip
+    command.add_argument(
         "--pass-above", type=float, default=0.0, metavar="X", help="a total above X counts as paid (0)"
     )
     command.add_argument("--budget-s", type=float, default=10.0, metavar="S", help="seconds a row may take (10)")
@@ -1193,7 +1356,7 @@ def say(args, result: dict) -> None:
 
 
 def run(args) -> int:
-    if getattr(args, "threshold", 0.5) <= 0 or getattr(args, "threshold", 0.5) >= 1:
+    if not 0 < getattr(args, "threshold", 0.5) < 1:
         raise UserError("--threshold must lie between 0 and 1")
     result = {"sample": sample, "score": score, "label": label, "report": report, "gate": gate}[args.command](args)
     if args.command == "label" and args.kind != "human":
@@ -1220,8 +1383,16 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        print("interrupted; what was finished is kept, the same command goes on", file=sys.stderr)
-        return 130
+        kept = {"sample": "what was sampled is kept", "label": "each label is kept"}.get(
+            args.command, "nothing was written"
+        )
+        print(f"interrupted; {kept}, the same command goes on", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(130)  # requests under way would be waited for
+    except (OSError, KeyError, TypeError, AttributeError, ValueError) as error:
+        # Every file that can be damaged was looked at; what is left is one line, and no traceback.
+        print(f"error: {args.dir}: cannot be worked with ({type(error).__name__}: {error!s:.120})", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":
