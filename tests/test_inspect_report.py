@@ -69,7 +69,8 @@ RECORD = {
     "groups": 12,
     "group_size": 8,
     "labels": {
-        "human": 60, "agent": 1, "synthetic": 10, "random_part": 50, "suspicious_part": 10, "unsure": 3, "disputed": 1, "changed_after_reveal": 2,
+        "human": 60, "agent": 1, "synthetic": 10, "random_part": 50, "suspicious_part": 10, "unsure": 3,
+        "disputed": 1, "changed_after_reveal": 2,
         "labellers": {"ann": 60},
     },
     "confusion": {"paid_pass": 30, "paid_fail": 2, "unpaid_pass": 1, "unpaid_fail": 17},
