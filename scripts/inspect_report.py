@@ -734,8 +734,8 @@ here.{% if charts.not_expected %} For {{ charts.not_expected|join(", ") }}: {{ m
 {{ fact("Time to score a row", value if s else missing) }}
 {% set value %}{{ labels.human|number }} by a person, {{ labels.agent|number }} by an agent,
 {{ labels.synthetic|number }} by construction; at random: {{ labels.unsure|number }} unsure,
-{{ labels.disputed|number }} disputed; {{ labels.changed_after_reveal|number }} changed after the reward showed (the first
-counts){% endset %}
+{{ labels.disputed|number }} disputed; {{ labels.changed_after_reveal|number }} changed after the reward showed
+(the first counts){% endset %}
 {{ fact("Labels", value, "only a person's count") }}
 {% set value %}{% if labels.labellers is mapping and labels.labellers %}
 {% for who, count in (labels.labellers.items()|list)[:12] %}
