@@ -318,8 +318,9 @@ def test_a_reward_that_forks_or_writes_into_the_answers_shifts_nothing(tmp_path)
     folder, result = made(
         where,
         "import os\ndef paid(completions, **kwargs):\n    for n in range(3, 12):\n        try: os.write(n, b'junk\\n')\n        except OSError: pass\n    return [1.0] * len(completions)\n",
+        [{"prompt": f"p{n // 2}", "completion": "good"} for n in range(4)],
     )
-    assert "Traceback" not in result.stderr and "failed: 80" in result.stdout
+    assert "Traceback" not in result.stderr and "failed: 4" in result.stdout
 
 
 def test_what_lies_in_the_folder_is_what_was_scored(tmp_path):
