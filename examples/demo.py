@@ -19,17 +19,18 @@ REWARDS = ["format_reward", "correctness_reward"]
 REWARD_OPTIONS = [word for name in REWARDS for word in ("--reward", name)]
 
 
-def run(title: str, *command: str, log: Path | None = None) -> None:
-    """Run one command from the repository root and show it as a person would type it; stop the demo if it fails."""
+def run(title: str, *command: str, log: Path | None = None, status: int = 0) -> None:
+    """Run one command from the repository root and show it as a person would type it; stop the demo if it does not end
+    with `status`."""
     shown = shlex.join(command) + (f" > {log}" if log else "")
-    print(f"\n== {title}\n$ {shown}", flush=True)
+    print((f"\n== {title}\n" if title else "") + f"$ {shown}", flush=True)
     # Nothing may be asked of a hub, and warnings meant for library authors would hide the progress bar.
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore", "TRANSFORMERS_VERBOSITY": "warning",
                    "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false",
                    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}  # fmt: skip
     with open(ROOT / log if log else os.devnull, "w", encoding="utf-8") as output:
         done = subprocess.run(command, check=False, cwd=ROOT, env=environment, stdout=output if log else None)
-    if done.returncode:
+    if done.returncode != status:
         where = f"; its output is in {log}" if log else ""
         sys.exit(f"error: the command above ended with status {done.returncode}{where}")
 
@@ -63,15 +64,17 @@ def main() -> int:
     run("1. Rewards beside the text they scored, and where they disagree with the labels",
         "python", "scripts/rewards.py", "score", "examples/completions.jsonl", *REWARD_OPTIONS,
         "--compare", "correctness_reward", "--rows", "16")  # fmt: skip
-    print(
-        "\nThese labels are of kind `agent`: they illustrate. The gate of the Inspection Rule would still say NO,\n"
-        "because no person has read 50-100 outputs beside their rewards. Read them (`--full` shows them whole),\n"
-        "and mend the reward where you disagree, before any real run."
-    )
+    inspection = ("python", "scripts/inspect_rewards.py")
+    folder = ("--dir", str(OUT / "inspection"))
+    run("2. The Inspection Rule on the same completions; `label` is for a person, so the gate says no",
+        *inspection, "sample", "--completions", "examples/completions.jsonl", *folder)  # fmt: skip
+    run("", *inspection, "score", "--reward", "correctness_reward", "--pass-above", "0.5", *folder)
+    run("", *inspection, "report", *folder)
+    run("", *inspection, "gate", *folder, status=1)
     tiny_model = str(OUT / "tiny-model")
-    run("2. A toy policy in place of your checkpoint",
+    run("3. A toy policy in place of your checkpoint",
         "python", "examples/tiny_model.py", "--prompts", "examples/prompts.jsonl", "--out", tiny_model)  # fmt: skip
-    run("3. The real trainer on the real config (the progress bar is TRL's)",
+    run("4. The real trainer on the real config (the progress bar is TRL's)",
         "trl", "grpo", "--config", "examples/grpo.yaml", log=OUT / "train.log")  # fmt: skip
     training_table()
     last = max((ROOT / OUT / "grpo/completions").glob("*.parquet")).relative_to(ROOT)
@@ -83,6 +86,7 @@ def main() -> int:
         f"  {OUT}/grpo/completions/                  prompts, completions, rewards, reasons, advantages per step\n"
         f"  {OUT}/grpo/checkpoint-40/trainer_state.json  the same metrics as JSON\n\n"
         f"What to run next:\n"
+        f"  python scripts/inspect_rewards.py label --labeller YOU --dir {OUT}/inspection\n"
         f"  python scripts/rewards.py score {last} --dataset examples/prompts.jsonl {shlex.join(REWARD_OPTIONS)}\n"
         f"  python scripts/rewards.py score YOUR_COMPLETIONS.jsonl --reward your_module.your_reward"
     )
