@@ -66,8 +66,9 @@ def test_the_comparison_sees_a_wrong_term(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["full bfloat16 checkpointing plain tied single", "lora float32 stored qk-norm attention", "qlora bfloat16 checkpointing plain qv",
-     "lora bfloat16 checkpointing qk-norm all-linear experts", "full float32 checkpointing plain tied accumulated fsdp2"]
+    "name",
+    ["qlora bfloat16 stored plain qv", "lora bfloat16 checkpointing qk-norm all-linear experts",
+     "full float32 checkpointing plain tied accumulated fsdp2"],
 )  # fmt: skip
 def test_the_moments_are_those_of_the_installed_trainer(name):
     """Traced again, now: the file is neither old nor edited. `benchmarks/trace_memory.py moments` writes it."""
