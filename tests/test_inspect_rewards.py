@@ -847,3 +847,12 @@ def test_sixty_outputs_labelled_by_keys_in_a_terminal(tmp_path):
     assert sum(one["part"] == "random" for one in labels) == 40
     code, found = gate(folder)
     assert code == 1 and "60 labels by agents or programs do not count" in found["reasons"][0]
+
+
+def test_a_reward_that_pays_everything_does_not_pass_on_easy_prompts(tmp_path):
+    rows = [{"prompt": f"p{n // 8}", "completion": f"{'bad' if n % 20 == 0 else 'good'} {n}"} for n in range(80)]
+    folder, _ = made(tmp_path, "def paid(completions, **kwargs):\n    return [1.0] * len(completions)\n", rows)
+    judge(folder, 80)
+    code, found = gate(folder)
+    assert code == 1 and found["agreement"]["low"] > 0.8 and found["verdict"] == "fail"
+    assert "the same verdict" in found["reasons"][0]
