@@ -917,7 +917,7 @@ def as_text(answer: dict) -> str:
     if answer["capacity_bytes"]:
         rows.append(f"margin      {_gib(answer['headroom_bytes']):>10}  from the high end to the card's usable memory")
     if answer["vllm"]:
-        rows.append(f"{_vllm_line(answer['vllm'])[:4]:<12}{_vllm_line(answer['vllm'])[5:]}")
+        rows.append("vLLM        " + _vllm_line(answer["vllm"]).removeprefix("vLLM "))
     if "warning" in answer:
         rows.append(f"warning     {answer['warning']}")
     rows.append("not traced:")
@@ -1023,7 +1023,8 @@ def _parser() -> argparse.ArgumentParser:
 def plan_from_arguments(arguments: argparse.Namespace) -> Plan:
     names = ("layers", "hidden", "mlp", "heads", "kv_heads", "head_dim", "vocabulary")
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    if arguments.model and given:
+    more = (arguments.tied, arguments.qk_norm, arguments.experts, arguments.experts_per_token)
+    if arguments.model and (given or any(more)):
         raise PlanError("--model and shape flags both name a shape: give one of them")
     if arguments.model:
         config, where = _config_json(arguments.model)
@@ -1044,6 +1045,8 @@ def plan_from_arguments(arguments: argparse.Namespace) -> Plan:
         value = getattr(arguments, item.name, None)
         if item.name not in ("shape", "device_bytes") and value is not None:
             settings[item.name] = value
+    if settings.get("sharding", "ddp") != "ddp" and settings.get("gpus", 1) == 1:
+        raise PlanError(f"--sharding {settings['sharding']} needs --gpus, more than 1: one GPU shares nothing")
     device = _device(arguments)
     if device is None:
         settings.setdefault("generation", "server")  # vLLM's share of a card that nobody named has no size

@@ -1199,20 +1199,15 @@ def changed(folder: Path) -> list[str]:
         if old["state"].get(name) != new["state"].get(name):
             found.append(f"the settings of {name} were changed")
     for name, before in old["packages"].items():
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            if importlib.metadata.version(name) == before:
-                continue
-        after = importlib.metadata.version(name) if _is_installed(name) else "gone"
-        found.append(f"{name} was {before} and is {after}")
+        try:
+            after = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            after = "gone"
+        if after != before:
+            found.append(f"{name} was {before} and is {after}")
     if old["python"].rpartition(".")[0] != new["python"].rpartition(".")[0]:
         found.append(f"Python was {old['python']} and is {new['python']}")
     return found
-
-
-def _is_installed(name: str) -> bool:
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return bool(importlib.metadata.version(name))
-    return False
 
 
 def unlike_the_run(sampling: dict, rewards: list[str], config: Path) -> list[str]:

@@ -998,3 +998,16 @@ def test_two_first_splits_make_one_ledger(tmp_path):
     heads = [line for line in (tmp_path / "label_ledger.jsonl").read_text().splitlines() if '"ledger"' in line]
     assert len(heads) == 1
     assert subprocess.run(words, capture_output=True).returncode == 0
+
+
+def test_what_the_reference_says_of_the_defaults_is_so():
+    import inspect
+
+    text = " ".join((Path(__file__).parents[1] / "references/reward-library.md").read_text(encoding="utf-8").split())
+    args = cal.build_parser().parse_args(["open", "--rubric", "r"])
+    assert f"{args.min_each} of each class must fall into the sealed part, {cal.SHARES[2]:.0%} of" in text.replace(
+        " %", "%"
+    )
+    assert args.min_tpr == args.min_tnr and f"true negative rate ({args.min_tpr}, judgement)" in text
+    days = inspect.signature(rewards.make_rubric_judge_reward).parameters["max_age_days"].default
+    assert f"a record older than {days} days (judgement)" in text

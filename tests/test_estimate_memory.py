@@ -180,6 +180,10 @@ def test_the_command_from_a_trl_config(tmp_path):
     [
         ([], "no model: give --model config.json, or also --layers"),
         (["--model", "missing/dir/config.json"], "no such file"),
+        (["--model", "x/y", "--experts", "8", "--experts-per-token", "2"], "both name a shape"),
+        (["--model", "x/y", "--tied"], "both name a shape"),
+        ([*MODEL, "--sharding", "fsdp2"], "needs --gpus"),
+        ([*MODEL, "--experts", "8"], "give both"),
         ([*MODEL, "--gpu", "abacus"], "h100-80gb"),
         ([*MODEL, "--kv-heads", "5", "--device-gib", "24"], "must divide"),
         ([*MODEL, "--batch", "0", "--device-gib", "24"], "batch is 0"),

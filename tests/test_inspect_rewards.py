@@ -856,3 +856,14 @@ def test_a_reward_that_pays_everything_does_not_pass_on_easy_prompts(tmp_path):
     code, found = gate(folder)
     assert code == 1 and found["agreement"]["low"] > 0.8 and found["verdict"] == "fail"
     assert "the same verdict" in found["reasons"][0]
+
+
+def test_the_runs_defaults_are_trls():
+    from dataclasses import fields
+
+    from trl import GRPOConfig
+
+    defaults = {field.name: field.default for field in fields(GRPOConfig)}
+    for name, (key, default) in ir.SETTINGS.items():
+        if name != "model":
+            assert (defaults[key] or None) == (default or None), key

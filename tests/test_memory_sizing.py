@@ -181,3 +181,39 @@ def test_figures_in_the_prose_are_the_planners():
     for words, sizes in figures().items():
         assert words.format(*(f"{size:.1f}" for size in sizes)) in text, words
         assert words.format(*(f"{size + 0.1:.1f}" for size in sizes)) not in text, words
+
+
+def test_figures_about_tables_are_those_of_the_tables(monkeypatch):
+    """Sentences that sum up a generated table: published runs, decode rates, held-out traces."""
+    from test_estimate_memory import HOLDOUT, memory_tables
+
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import rate_points
+
+    text = " ".join((ROOT / "references/memory-sizing.md").read_text(encoding="utf-8").split())
+    rows = memory_tables.published_rows()
+    above = [
+        a["trainer_peak_bytes"] / GIB / p["published_gib"] - 1 for p, _, a in rows if "full logits" not in p["differs"]
+    ]
+    assert f"the planner is {100 * min(above):.1f} to {100 * max(above):.1f} % above the GPU's own count" in text
+    logits = {"GRPO": [], "SFT": []}
+    for point, shape, answer in rows:
+        if "full logits" in point["differs"] and point["plan"]["mode"] != "full" and point["shape"] != "70B":
+            gap = point["published_gib"] * GIB - answer["trainer_peak_bytes"]
+            count = point["plan"]["batch"] * point["plan"]["completion"] * shape.vocabulary
+            logits["GRPO" if "GRPO" in point["task"] else "SFT"].append(round(gap / count))
+    assert f"below by {min(logits['GRPO'])} to {max(logits['GRPO'])} bytes a logit in GRPO" in text
+    assert set(logits["SFT"]) == {6} and "and by 6 in fine-tuning" in text
+    last = rows[-1][2]["trainer_peak_bytes"] / GIB / rows[-1][0]["published_gib"] - 1
+    assert f"The last row is too high by {100 * last:.1f} %" in text
+    spark = [
+        rate_points.decode_ratio(p)[1] for p in rate_points.load() if p["kind"] == "decode" and p["gpu"] == "dgx-spark"
+    ]
+    assert f"published decoding reached {100 * min(spark):.0f} to {100 * max(spark):.0f} % of such bounds" in text
+    assert f"{len(HOLDOUT['cases'])} shapes and settings from a seeded generator" in text
+    groups = {name: cases for name, cases in memory_tables.groups().items() if "one KV head" not in name}
+    worst = max(
+        abs(value) for cases in groups.values() for name, values in memory_tables.compare(cases).items()
+        if name.endswith("beyond resident") for value in values
+    )  # fmt: skip
+    assert 0.14 < worst < 0.15 and "they are up to 15 % too high" in text
