@@ -20,14 +20,9 @@ import sys
 import textwrap
 from pathlib import Path
 
-try:
-    import preflight_checks as checks
-    import preflight_config as config
-    import preflight_data as data
-except ImportError:
-    from scripts import preflight_checks as checks
-    from scripts import preflight_config as config
-    from scripts import preflight_data as data
+import preflight_checks as checks
+import preflight_config as config
+import preflight_data as data
 
 SCHEMA_VERSION = 1
 EXIT_CODES = "exit codes: 0 = go, 1 = no-go, 2 = bad usage or input"

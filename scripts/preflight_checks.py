@@ -10,10 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-try:
-    import preflight_config as config
-except ImportError:
-    from scripts import preflight_config as config
+import preflight_config as config
 
 GROUPS = ("arguments", "batch", "dataset", "rewards", "generation", "learning", "memory", "gates")
 SEVERITIES = {"dead": "cannot learn, or stops", "waste": "costs rollouts or time", "tell": "know it"}

@@ -19,14 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-try:
-    import preflight_config as config
-    import score_completions
-    from preflight_checks import Outcome, Run, check, failed, passed, unmeasured
-except ImportError:
-    from scripts import preflight_config as config
-    from scripts import score_completions
-    from scripts.preflight_checks import Outcome, Run, check, failed, passed, unmeasured
+import preflight_config as config
+import score_completions
+from preflight_checks import Outcome, Run, check, failed, passed, unmeasured
 
 HERE = Path(__file__).resolve().parent
 RESERVED = ("completions", "prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
@@ -370,7 +365,13 @@ def kind_of(value: Any) -> str:
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 
-@check("column-types", "dataset", "dead", "a column with values of several types: datasets refuses the file", "run")
+@check(
+    "column-types",
+    "dataset",
+    "dead",
+    "a column with text and other values: datasets then reads every text that is JSON as a number, truth value or list",
+    "run with datasets 5.2; older ones refuse the file",
+)
 def column_types(run: Run) -> Outcome:
     kinds: dict[str, Counter] = {}
     for row in rows_of(run):
@@ -382,15 +383,17 @@ def column_types(run: Run) -> Outcome:
         said = "; ".join(
             f"{key}: {', '.join(f'{n} {kind}' for kind, n in count.most_common())}" for key, count in mixed.items()
         )
-        return failed(said, "one type in each column: write golds as text")
+        return failed(
+            f"{said}; the text '1.50' would reach the reward as 1.5", "one type in each column: golds as text"
+        )
     return passed(", ".join(f"{key}: {next(iter(count))}" for key, count in kinds.items()) or "no other columns")
 
 
 def keys_below(value: Any, path: str = "") -> dict[str, set[str]]:
-    """Keys of nested objects, by where they stand."""
+    """Keys of nested objects that hold something, by where they stand."""
     found: dict[str, set[str]] = {}
     if isinstance(value, dict):
-        found[path] = set(value)
+        found[path] = {key for key, inner in value.items() if inner is not None}
         for key, inner in value.items():
             for where, keys in keys_below(inner, f"{path}.{key}" if path else key).items():
                 found.setdefault(where, set()).update(keys)
@@ -404,9 +407,9 @@ def keys_below(value: Any, path: str = "") -> dict[str, set[str]]:
 @check(
     "none-filled",
     "dataset",
-    "waste",
-    "objects with different keys in one column: datasets fills the others with None",
-    "run; datasets",
+    "tell",
+    "objects with different keys in one column: parquet and Dataset.from_list give all of them all keys, as None",
+    "run with datasets 5.2, which keeps such columns of a JSON file as they are",
 )
 def none_filled(run: Run) -> Outcome:
     rows = rows_of(run)[:2000]
@@ -419,9 +422,9 @@ def none_filled(run: Run) -> Outcome:
                 union.setdefault(where, set()).update(keys)
         lacking = sum(any(keys < union[where] for where, keys in shape.items()) for shape in shapes)
         if lacking:
-            found.append(f"{column}: {lacking} of {len(shapes)} rows get keys that they do not have, as None")
+            found.append(f"{column}: {lacking} of {len(shapes)} rows lack keys that others have, or hold None there")
     if found:
-        return failed("; ".join(found), "store such a column as text (JSON) and parse it in the reward")
+        return failed("; ".join(found), "store such a column as text (JSON), or let the reward drop None")
     return passed("no column holds objects with different keys")
 
 
@@ -434,9 +437,10 @@ def none_filled(run: Run) -> Outcome:
 )
 def missing_golds(run: Run) -> Outcome:
     rows = rows_of(run)
-    taken = {name for entry in described(run).values() for name in entry.get("columns", ())}
+    columns = {key for row in rows for key in row}
+    taken = {name for entry in described(run).values() for name in entry.get("columns", ())} & columns
     found = []
-    for name in sorted(taken & {key for row in rows for key in row}):
+    for name in sorted(taken):
         empty = [number for number, row in enumerate(rows) if row.get(name) in (None, "", [], {})]
         if empty:
             found.append(f"{name} is empty in {len(empty)} of {len(rows)} rows ({some(empty)})")
