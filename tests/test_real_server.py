@@ -152,7 +152,7 @@ def sampled(llama, tmp_path_factory):
     prompts = write(folder / "p.jsonl", [{"prompt": [{"role": "user", "content": one}]} for one in questions])
     done = command(
         "inspect_rewards.py", "sample", prompts, "--dir", folder / "d", "--endpoint", llama.url, "--model", "m",
-        "--num-generations", 3, "--max-tokens", 32, "--seed", 3,
+        "--num-generations", 2, "--max-tokens", 32, "--seed", 3,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder / "d"
@@ -186,7 +186,7 @@ def test_settings_of_a_run_reach_the_server(llama, tmp_path, chat):
 
 def test_a_cut_is_seen_as_a_cut_and_groups_are_whole(sampled, llama):
     rows = ir.completions_of(sampled)
-    assert sorted((row["group"], row["place"]) for row in rows) == [(g, p) for g in range(3) for p in range(3)]
+    assert sorted((row["group"], row["place"]) for row in rows) == [(g, p) for g in range(3) for p in range(2)]
     assert {row["finish"] for row in rows} == {"stop", "length"}
     for row in rows:
         request = urllib.request.Request(
@@ -199,12 +199,12 @@ def test_a_cut_is_seen_as_a_cut_and_groups_are_whole(sampled, llama):
     before = llama.tokens()
     settings = json.loads((sampled / "sampling.json").read_text())
     again = command("inspect_rewards.py", "sample", settings["prompts"], "--dir", sampled, "--endpoint", llama.url,
-                    "--model", "m", "--num-generations", 3, "--max-tokens", 32, "--seed", 3)  # fmt: skip
+                    "--model", "m", "--num-generations", 2, "--max-tokens", 32, "--seed", 3)  # fmt: skip
     assert again.returncode == 0 and llama.tokens() == before
     done = command("inspect_rewards.py", "score", "--dir", sampled, "--reward", "format_reward", "--json")
     assert done.returncode == 0, done.stderr
     scores = json.loads((sampled / "scores.json").read_text())["rows"]
-    assert len(scores) == 9 and all(row["rewards"]["format_reward"] is not None for row in scores)
+    assert len(scores) == 6 and all(row["rewards"]["format_reward"] is not None for row in scores)
 
 
 def test_a_prompt_longer_than_the_context_is_one_line(llama, tmp_path):
@@ -220,7 +220,8 @@ JUDGE = ["--model", "judge-2026-08-06", "--judge-family", "north", "--policy-fam
 
 
 class Folder:
-    def __init__(self, path, count):
+    def __init__(self, path, capsys, count):
+        self.capsys = capsys
         self.path, self.rubric, self.record = path, path / "rubric.txt", path / "calibration.json"
         self.rubric.write_text("The sum is right.\n")
         rows = [
@@ -237,7 +238,12 @@ class Folder:
                 "--attempts", 1, *JUDGE, *more]  # fmt: skip
 
     def __call__(self, name, server, *more):
-        return command("calibrate_judge.py", *self.words(name, server, *more))
+        """In this process: the libraries of the statistics are loaded once."""
+        self.capsys.readouterr()
+        words = list(map(str, self.words(name, server, *more)))
+        code = cal.main(words)
+        out, err = self.capsys.readouterr()
+        return subprocess.CompletedProcess(words, code, out, err)
 
     @property
     def cache(self):
@@ -245,8 +251,8 @@ class Folder:
         return path.read_text().splitlines() if path.exists() else []
 
 
-def test_a_judge_that_passes_everything_is_refused(passes_all, tmp_path):
-    folder = Folder(tmp_path, 32)
+def test_a_judge_that_passes_everything_is_refused(passes_all, tmp_path, capsys):
+    folder = Folder(tmp_path, capsys, 32)
     done = folder("run", passes_all, "--max-tokens", 4, "--json")
     found = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
@@ -275,8 +281,8 @@ def test_a_judge_that_passes_everything_is_refused(passes_all, tmp_path):
     assert reward(prompts=["What is 3 + 2?"], completions=["3 + 2 = 6"]) == [1.0]  # wrong, and paid
 
 
-def test_a_judge_that_comes_to_no_verdict_is_not_measured(llama, tmp_path):
-    folder = Folder(tmp_path, 8)
+def test_a_judge_that_comes_to_no_verdict_is_not_measured(llama, tmp_path, capsys):
+    folder = Folder(tmp_path, capsys, 8)
     done = folder("run", llama, "--max-tokens", 4, "--json")
     found = json.loads(done.stdout)
     assert done.returncode == 1 and {row["judge"] for row in found["rows"]} == {"no_verdict"}, done.stderr
@@ -284,8 +290,8 @@ def test_a_judge_that_comes_to_no_verdict_is_not_measured(llama, tmp_path):
     assert found["splits"]["dev"]["status"] == cal.NOT_MEASURED
 
 
-def test_a_server_that_dies_costs_only_what_it_did_not_answer(gguf, tmp_path):
-    folder = Folder(tmp_path, 30)
+def test_a_server_that_dies_costs_only_what_it_did_not_answer(gguf, tmp_path, capsys):
+    folder = Folder(tmp_path, capsys, 30)
     with serving(gguf, chat_template=PREFILLED) as first:
         words = [sys.executable, ROOT / "scripts/calibrate_judge.py", *folder.words("run", first, "--max-tokens", 4)]
         process = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
