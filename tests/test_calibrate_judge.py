@@ -53,6 +53,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self):
         self.asked, self.verdict, self.status, self.wait, self.lock = [], known(0.99, 0.99), 200, 0.0, threading.Lock()
         self.now = self.most = 0
+        self.model, self.finish = None, "stop"
         super().__init__(("127.0.0.1", 0), Handler)
 
     def handle_error(self, request, client_address):
@@ -79,8 +80,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             server.now -= 1
         found = server.verdict(asked)
         reply = found if isinstance(found, str) else f"Because.\nverdict: {'pass' if found else 'fail'}"
-        choices = [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": reply}}]
-        body = {"id": "1", "object": "chat.completion", "created": 0, "model": request["model"], "choices": choices}
+        choices = [{"index": 0, "finish_reason": server.finish, "message": {"role": "assistant", "content": reply}}]
+        model = server.model or request["model"]
+        body = {"id": "1", "object": "chat.completion", "created": 0, "model": model, "choices": choices}
         data = json.dumps(body if server.status == 200 else {"error": {"message": "as told \x1b[31m"}}).encode()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.send_response(server.status)
@@ -702,6 +704,29 @@ def test_a_judge_that_shirks_the_hard_ones_is_not_calibrated(bench, server):
         and found["verdict"] == "not calibrated"
         and "no verdict on" in found["reasons"][0]
     )
+
+
+def test_a_run_with_gaps_says_no(bench, server):
+    """As a server leaves it that dies in between: what got no answer is not measured, whatever the others say."""
+    right = known(1, 1)
+    server.verdict = lambda asked: right(asked) if chance(asked["prompt"]) < 0.9 else 1 / 0  # closes the connection
+    bench.split(rows_of(60))
+    found = bench.json("run")
+    assert found["exit_code"] == 1 and found["splits"]["dev"]["status"] == "measured"
+    assert 0 < sum(split["abstained"]["unreachable"] for split in found["splits"].values()) < len(found["rows"]) / 2
+    server.verdict = right
+    assert bench.json("run")["exit_code"] == 0
+
+
+def test_another_model_and_cut_replies_are_told(bench, server):
+    bench.split(rows_of(40))
+    _, _, err = bench("run")
+    assert "answered as" not in err and "were cut" not in err
+    server.model, server.finish = "small\x1b[31m", "length"
+    for _ in range(2):  # of replies in the cache too
+        code, _, err = bench("run", "--max-tokens", "9")
+        assert code == 0 and f"asked for {MODEL!r}, the server answered as 'small" in err and "replies were cut" in err
+        assert "\x1b" not in err
 
 
 def test_no_server_and_no_key(bench, server, monkeypatch):

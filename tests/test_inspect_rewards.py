@@ -537,6 +537,9 @@ def test_sampling_from_an_endpoint(tmp_path, server, chat):
     assert isinstance(rows[0]["completion"], list) == chat
     assert all(one["max_tokens"] == 7 and one["temperature"] == 0.9 for one in Model.asked)
     assert all(one["chat_template_kwargs"] == {"enable_thinking": False} for one in Model.asked)
+    # A server that is told nothing takes its own: TRL's defaults are said too.
+    said = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "repeat_penalty": 1.0}
+    assert all({name: one[name] for name in said} == said for one in Model.asked)
     before = len(Model.asked)
     assert json.loads(run(*words).stdout)["sampled"] == 0 and len(Model.asked) == before
     other = run(*words[:-1], '{"enable_thinking": true}')
@@ -589,6 +592,10 @@ def test_what_was_sampled_is_kept_whatever_happens(tmp_path, server):
     for status, says in (
         (b"<html>", "does the address end in /v1"),
         (b'{"choices": []}', "does the address end in /v1"),
+        (
+            b'{"choices": [{"finish_reason": "stop", "message": {"content": "4", "reasoning_content": "2 and 2"}}]}',
+            "thinking into reasoning_content",
+        ),
     ):
         Model.body = status
         broken = run(

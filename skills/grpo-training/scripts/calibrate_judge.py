@@ -408,6 +408,16 @@ class Client(judge.OpenAIJudge):
             system["content"] = _WORDS.sub(r"\3\2\1", system["content"])
         return request
 
+    def judge(self, rubric, prompt, response, output_format) -> dict:
+        """The reply as a line of the cache: with the name the server answers by, and why the text ended."""
+        found = self._client().chat.completions.create(**self._request(rubric, prompt, response))
+        choice = found.choices[0] if found.choices else None
+        text = choice.message.content if choice else None
+        return {
+            "reply": text if isinstance(text, str) else None, "time": _now(),
+            "model": found.model, "finish": choice and choice.finish_reason,
+        }  # fmt: skip
+
 
 class CachedJudge:
     """A client for `judge.Desk` that keeps each reply on disk the moment it comes. The first reply to a question stays
@@ -415,10 +425,10 @@ class CachedJudge:
 
     def __init__(self, client: Client, revision: str | None, path: Path | None, tick=lambda: None):
         self.client, self.revision, self.path, self.tick = client, revision, path, tick
-        self.lock, self.times, self.known = threading.Lock(), {}, {}
+        self.lock, self.used, self.known = threading.Lock(), {}, {}
         for entry in read_lines(path) if path else ():
             if entry and "key" in entry:  # a line without is torn, and is asked again
-                self.known.setdefault(entry["key"], (entry.get("reply"), entry.get("time", "")))
+                self.known.setdefault(entry["key"], entry)
 
     def key(self, rubric, prompt, response) -> str:
         return digest(self.revision, self.client._request(rubric, prompt, response))
@@ -426,15 +436,14 @@ class CachedJudge:
     def judge(self, rubric, prompt, response, output_format):
         key = self.key(rubric, prompt, response)
         if key not in self.known:
-            reply = self.client.judge(rubric, prompt, response, output_format)
-            found = (reply if isinstance(reply, str) else None, _now())
+            found = {"key": key, **self.client.judge(rubric, prompt, response, output_format)}
             with self.lock:
                 self.known[key] = found
                 if self.path:
-                    append(self.path, [{"key": key, "reply": found[0], "time": found[1]}], sync=False)
-        reply, self.times[prompt, response] = self.known[key]
+                    append(self.path, [found], sync=False)
+        found = self.used[prompt, response] = self.known[key]
         self.tick()
-        return reply
+        return found.get("reply")
 
 
 @dataclasses.dataclass
@@ -484,7 +493,17 @@ def ask(args, config: Config, pairs: list[tuple[str, str]], what: str, order="",
         note(
             f"{len(lost)} of {len(found)} questions got no answer ({one_line(lost[0], 160)}); the same command goes on"
         )
-    return [Answer(*answer, keeper.times.get(pair, "")) for answer, pair in zip(found, pairs)]
+    # Some servers look at no model name and answer with the weights they have.
+    others = sorted({str(one["model"]) for one in keeper.used.values() if one.get("model") not in (None, config.model)})
+    if others:
+        note(
+            f"asked for {config.model!r}, the server answered as {', '.join(map(repr, others))}: are these its weights?"
+        )
+    if cut := sum(one.get("finish") == "length" for one in keeper.used.values()):
+        note(
+            f"{cut} of {len(keeper.used)} replies were cut at their longest; what has no verdict may need --max-tokens"
+        )
+    return [Answer(*answer, keeper.used.get(pair, {}).get("time", "")) for answer, pair in zip(found, pairs)]
 
 
 def pair_of(row: dict, number: int) -> tuple[str, str]:
@@ -884,7 +903,9 @@ def command_run(args) -> int:
         note("dev is not measured: it needs answered human labels of both classes, pass and fail")
     answer = {"verdict": record["verdict"], "reasons": record["reasons"], "rows": rows,
               "splits": {name: record["splits"][name]["measured"] for name in ("train", "dev")}}  # fmt: skip
-    return finish(args, "run", int(dev["status"] == NOT_MEASURED), answer, lines)
+    # What got no answer is not measured: `run && open` must not go on.
+    lost = any(answer.reason == "unreachable" for answer in answers)
+    return finish(args, "run", int(lost or dev["status"] == NOT_MEASURED), answer, lines)
 
 
 def command_open(args) -> int:
@@ -1002,7 +1023,7 @@ def command_recheck(args) -> int:
     for one in pinned:  # only what was asked is pinned
         reply = keeper.known.get(keeper.key(config.rubric, one.prompt, one.response))
         if reply is not None and len(before) < args.size:
-            before[one.prompt, one.response] = judge.verdict_of(reply[0])
+            before[one.prompt, one.response] = judge.verdict_of(reply.get("reply"))
     answers = ask(args, config, list(before), "recheck", cached=False)
     reached = [(old, new.verdict) for old, new in zip(before.values(), answers) if new.reason != "unreachable"]
     drift = same_again([old for old, _ in reached], [new for _, new in reached], args.max_flip) | {"time": _now()}

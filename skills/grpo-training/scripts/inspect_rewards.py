@@ -217,13 +217,17 @@ def from_endpoint(args):
         raise UserError("--endpoint needs the client: pip install openai") from None
     key = os.environ.get(args.api_key_env) or "EMPTY"
     client = openai.OpenAI(base_url=args.endpoint, api_key=key, timeout=args.timeout_s)
-    settings = {"model": args.model, "temperature": args.temperature, "max_tokens": args.max_tokens}
-    if args.top_p != SETTINGS["top_p"][1]:
-        settings["top_p"] = args.top_p
-    more = {name: getattr(args, name) for name in ("top_k", "min_p", "repetition_penalty", "chat_template_kwargs")}
-    more = {name: value for name, value in more.items() if value != SETTINGS[name][1]}
-    if more:  # vLLM's own, beside OpenAI's
-        settings["extra_body"] = more
+    settings = {name: getattr(args, name) for name in ("model", "temperature", "max_tokens", "top_p")}
+    # All are said, TRL's defaults too: a server that is told nothing takes its own or the model's (llama.cpp: top_k 40,
+    # min_p 0.05; vLLM: generation_config.json), and the run would not sample like that. -1 is "all tokens" everywhere.
+    settings["extra_body"] = {
+        "top_k": args.top_k or -1, "min_p": args.min_p or 0.0, "repetition_penalty": args.repetition_penalty,
+        "repeat_penalty": args.repetition_penalty,  # llama.cpp's name; it looks back 64 tokens unless told more
+    }  # fmt: skip
+    if args.repetition_penalty != 1:
+        settings["extra_body"]["repeat_last_n"] = 1 << 17
+    if args.chat_template_kwargs:
+        settings["extra_body"]["chat_template_kwargs"] = args.chat_template_kwargs
 
     def sample(prompt, seed):
         try:
@@ -231,6 +235,10 @@ def from_endpoint(args):
                 choice = client.completions.create(prompt=prompt, seed=seed, **settings).choices[0]
                 return choice.text, choice.finish_reason
             choice = client.chat.completions.create(messages=prompt, seed=seed, **settings).choices[0]
+            apart = [key for key in ("reasoning_content", "reasoning") if getattr(choice.message, key, None)]
+            if apart:  # the rewards of the run are given it, as a part of the text
+                reason = f"puts the model's thinking into {apart[0]}, apart from the text; start it without a reasoning"
+                raise UserError(f"{args.endpoint}: {reason} parser (llama.cpp: --reasoning-format none)")
             message = {"role": "assistant", "content": choice.message.content or ""}
             if choice.message.tool_calls:
                 message["tool_calls"] = [call.model_dump() for call in choice.message.tool_calls]
