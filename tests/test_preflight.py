@@ -365,7 +365,7 @@ def test_a_failing_check_of_ours_is_not_fine(project, monkeypatch):
 
 def test_fast_groups_need_no_torch_and_answer_in_a_second(tmp_path, project):
     """From the bundled table: an environment that holds PyYAML and nothing of torch or trl."""
-    options = project({"max_prompt_length": 256, "per_device_train_batch_size": 3})
+    options = project({"max_prompt_length": 256})
     empty = tmp_path / "empty"
     for name in ("torch", "trl", "transformers", "datasets", "numpy", "scipy"):
         (empty / name).mkdir(parents=True)
