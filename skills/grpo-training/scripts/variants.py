@@ -686,7 +686,7 @@ def _read_base(path: str) -> tuple[str, dict]:
     except UnicodeDecodeError:
         raise VariantError(f"{path}: not text in UTF-8; --base takes the YAML of `trl grpo --config`") from None
     try:
-        base = yaml.safe_load(text)
+        base = _load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise VariantError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from None
     if not isinstance(base, dict) or not base:
@@ -734,8 +734,10 @@ def _refuse_clashes(variant: Variant, base: dict, new: dict) -> None:
 
 
 def _yaml(value: object) -> str:
-    """A value as a note or an end comment shows it."""
-    return str(value) if isinstance(value, str | float) else json.dumps(value, default=str)
+    """A value as YAML writes it; without the dot PyYAML, and so TRL, would read 3e-7 as text."""
+    if isinstance(value, float):
+        return re.sub(r"^(-?\d)e-0?", r"\1.0e-", repr(value))
+    return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _refuse_parts_of_groups(merged: dict, world: int) -> None:
@@ -793,7 +795,7 @@ def _merged_text(text: str, changes: dict, base: dict, name: str) -> str:
         raise VariantError(f"the base is not YAML: {' '.join(str(error).split())[:200]}") from None
     for key, value in changes.items():
         mark = f"# variants.py {name}" + (f": was {_yaml(base[key])}" if key in base else "")
-        document[key] = value
+        document[key] = parser.load(_yaml(value)) if isinstance(value, float) else value
         token = document.ca.items.get(key, [None] * 4)[2]
         if token is None:
             document.yaml_add_eol_comment(mark, key, column=0)
@@ -846,7 +848,18 @@ def emit(name: str, text: str, base: dict, world: int = 1) -> tuple[str, list[st
     kept = [f"{key}: {_yaml(base[key])}" for key in sorted(_of_the_loss() - set(new)) if base.get(key)]
     if kept:
         notes.append(f"kept from the base, and read by the loss too: {', '.join(kept)}")
-    return _merged_text(text, changes, base, variant.name), notes
+    found = _merged_text(text, changes, base, variant.name)
+    if _load(found) != merged:  # what TRL's reader would see
+        raise VariantError(
+            "the base cannot be rewritten without changing other values; write it without tags and anchors"
+        )
+    return found, notes
+
+
+def _load(text: str) -> object:
+    import yaml
+
+    return yaml.safe_load(text)
 
 
 def _of_the_loss() -> set[str]:
