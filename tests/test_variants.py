@@ -64,6 +64,8 @@ def problems(failures, variants, absent, departures) -> list[str]:
         answering = {name for name, variant in variants.items() if failure.id in variant.failures}
         found += [f"{failure.id}: tries {name}, which does not name it" for name in set(failure.tries) - answering]
         found += [f"{failure.id}: nothing to try"] * (not failure.tries)
+        same = failure.log.startswith(("the same", "still"))
+        found += [f"{failure.id}: the same as what?"] * (same and failure.same_as not in failures)
     for name, variant in variants.items():
         found += [f"{name}: no failure {failure}" for failure in set(variant.failures) - set(failures)]
         found += [f"{name}: no need {need}" for need in set(variant.needs) - set(v.NEEDS)]
@@ -89,11 +91,11 @@ def test_names_point_at_each_other():
 def test_names_that_point_nowhere_are_found():
     bad = v.Variant("Bad_Name", "", {"beta": 0.1}, "", "", "", needs=("money",), failures=("no-such",), row="tsi",
                     clashes={"beta": (0.0,)}, config="PPOConfig")  # fmt: skip
-    failure = v.Failure("lonely", "", "", ("bad",), "", "")
+    failure = v.Failure("lonely", "the same", "", ("bad",), "", "")
     found = "\n".join(
         problems({"lonely": failure}, {"bad": bad, "Bad_Name": bad}, {}, [v.Departure(("x",), "", "", "")])
     )
-    for what in ("does not name it", "no failure no-such", "no need money", "no row tsi", "sets and clashes",
+    for what in ("does not name it", "the same as what?", "no failure no-such", "no need money", "no row tsi", "sets and clashes",
                  "says PPOConfig", "nothing on the default", "departs: x", "not kebab-case"):  # fmt: skip
         assert what in found, what
 
@@ -237,6 +239,7 @@ REFUSED = {
     "hidden key": ("sampler-defaults", "generation_kwargs: {top_p: 0.9}\n", "generation_kwargs of the base overrules top_p"),
     "one reward": ("gdpo", "reward_funcs: [rewards.format_reward]\n", "needs two or more reward_funcs"),
     "batch of the rollout": ("gspo", "generation_batch_size: 64\n", "take generation_batch_size out"),
+    "both": ("clip-higher", "generation_batch_size: 16\nsteps_per_generation: 2\n", "TRL takes one"),
     "parts of groups": ("dr-grpo", "generation_batch_size: 60\n", "nearest: generation_batch_size: 64"),
     "parts of groups held out": ("dr-grpo", "eval_strategy: steps\nper_device_eval_batch_size: 6\n",
                                  "nearest: per_device_eval_batch_size: 8"),

@@ -20,7 +20,9 @@ def warm_weights(tmp_path_factory):
         model = tiny_model.build_model(tokenizer, seed=0)
         prompts = [row["prompt"] for row in rows(conversational)]
         tiny_model.warm_up(model, tokenizer, prompts, ANSWERS, steps=60)
-        folder = tmp_path_factory.mktemp("model")  # with `beta` TRL loads the reference model from where the model is from
+        folder = tmp_path_factory.mktemp(
+            "model"
+        )  # with `beta` TRL loads the reference model from where the model is from
         model.save_pretrained(folder)
         made[conversational] = (tokenizer, model.state_dict(), folder)
     return made

@@ -54,7 +54,8 @@ class Failure:
     """A row of the failure table. `log`, `label`, `needs`, `covered` are Markdown; `tries` names the variants to try.
 
     `settings` are the arguments as tried here, where they are not the variants' own. `short` is what SKILL.md shows in
-    place of `log` and `needs`, with the first alternative only; a row without it is not in SKILL.md.
+    place of `log` and `needs`, with the first alternative only; a row without it is not in SKILL.md. `same_as` is the row
+    that a `log` of "the same" speaks of.
     """
 
     id: str
@@ -65,6 +66,12 @@ class Failure:
     covered: str
     settings: tuple[dict, ...] = ()
     short: tuple[str, str] | None = None
+    same_as: str = ""
+
+    @property
+    def alone(self) -> str:
+        """`log` where it stands without the table."""
+        return f"{self.log} (the same: {self.same_as})" if self.same_as else self.log
 
     def presets(self, shown: bool = True) -> list[dict]:
         """One dict of arguments for each alternative; `shown=False` leaves out what depends on the batch."""
@@ -132,6 +139,10 @@ class Absent:
     instead: str
     elsewhere: str
 
+    def __str__(self) -> str:
+        instead = "nothing" if self.instead == "-" else self.instead
+        return f"instead: {instead}; elsewhere (retrieved 2026-11-29): {self.elsewhere}"
+
 
 class VariantError(ValueError):
     """A name or a base that cannot be used; the message says what, where and how to mend it."""
@@ -160,7 +171,7 @@ _FAILURES = (
     Failure(
         "entropy-collapse-off-policy", "the same, off-policy, with `clip_ratio/high_mean` above 0", "clip-higher",
         ("clip-higher",), "off-policy, else it does nothing", "symmetric clip",
-        short=("the same, `clip_ratio/high_mean` above 0", "off-policy"),
+        short=("the same, `clip_ratio/high_mean` above 0", "off-policy"), same_as="entropy-collapse",
     ),
     Failure(
         "length-growth", "`completions/mean_length` grows, `reward` does not", "Dr. GRPO", ("dr-grpo",),
@@ -183,7 +194,7 @@ _FAILURES = (
         "clipping-long", "the same with long completions and several steps per rollout", "GSPO", ("gspo",),
         "off-policy; the small epsilons; `clip_ratio/region_mean` of 0.3 to 0.7 is then normal, it counts sequences",
         'on-policy it is plain `"grpo"`',
-        short=("the same, long completions", "4 optimizer steps a rollout; clip ratio 0.3-0.7 is normal"),
+        short=("the same, long completions", "4 optimizer steps a rollout; clip ratio 0.3-0.7 is normal"), same_as="clipping",
     ),
     Failure(
         "sampler-mismatch", "`sampling/importance_sampling_ratio/mean` below 0.5", "first the sampler",
@@ -193,7 +204,7 @@ _FAILURES = (
     Failure(
         "sampler-mismatch-long", "still below 0.5, completions of thousands of tokens", "TIS per token", ("tis",),
         "`use_vllm=True`", "correction is on, as a product over tokens",
-        short=("still, long completions", "vLLM"),
+        short=("still, long completions", "vLLM"), same_as="sampler-mismatch",
     ),
     Failure(
         "expert-mismatch",
@@ -463,6 +474,13 @@ _DEPARTURES = (
         f"two rows; 16 {_TIMES} `gradient_accumulation_steps`", "the paper gives values of its own; same unit",
     ),
     Departure(
+        ("rloo",),
+        "RLOO: `RLOOConfig(num_generations=2, beta=0.03, steps_per_generation=2)` (an older copy, "
+        "retrieved 2026-11-30)",
+        "`RLOOConfig(num_generations=4, beta=0.05)`",
+        "the paper's other group size, as two answers give a baseline of one; TRL's default `beta` (both judgement)",
+    ),
+    Departure(
         ("adaptive-entropy",), "Adaptive entropy, also on the trainer's page: `entropy_target=5.0`",
         "`entropy_target=0.2`, or half of your first `entropy` (judgement)",
         "TRL's help says 2 to 10 nats per token; another project calls a run sound below 1 "
@@ -639,10 +657,9 @@ def _named(name: str, *kinds: dict) -> object:
 
 def _as_text(record: Variant | Failure | Absent) -> str:
     if isinstance(record, Absent):
-        where = f"not in TRL {TRL}\ninstead: {record.instead}\nelsewhere (retrieved 2026-11-29): {record.elsewhere}"
-        return f"{record.missing}\n{where}"
+        return f"{record.missing}\nnot in TRL {TRL}\n{record}"
     if isinstance(record, Failure):
-        lines = [f"{record.id}: {record.log}", f"try: {record.label}"]
+        lines = [f"{record.id}: {record.alone}", f"try: {record.label}"]
         lines += [f"  {name}" for name in record.tries]
         lines += [f"  {call(preset)}" for preset in record.presets()]
         also = [v.name for v in _VARIANTS if record.id in v.failures and v.name not in record.tries]
@@ -654,7 +671,7 @@ def _as_text(record: Variant | Failure | Absent) -> str:
         lines += [f"  {record.steps} optimizer steps per rollout: steps_per_generation counts micro-steps"]
     if record.config != "GRPOConfig":
         lines += [f"  {HOW[record.config]}"]
-    lines += [f"answers {name}: {failures()[name].log}" for name in record.failures]
+    lines += [f"answers {name}: {failures()[name].alone}" for name in record.failures]
     lines += [f"notes: {record.text}"] if record.text else []
     lines += [f"needs {need}: {NEEDS[need]}" for need in record.needs]
     lines += [f"needs the reward {reward}" for reward in record.rewards]
@@ -721,13 +738,8 @@ def _refuse_clashes(variant: Variant, base: dict, new: dict) -> None:
         raise VariantError(f"generation_kwargs of the base overrules {', '.join(hidden)}; take it out there")
     if "several-rewards" in variant.needs:
         rewards = base.get("reward_funcs")
-        if rewards is not None and (isinstance(rewards, str) or len(rewards) < 2):
+        if rewards is not None and (not isinstance(rewards, list) or len(rewards) < 2):
             raise VariantError(f"{variant.name} needs two or more reward_funcs; the base has one")
-    if variant.steps and base.get("generation_batch_size") is not None:
-        raise VariantError(
-            f"{variant.name} sets steps_per_generation, and TRL takes generation_batch_size or that, not both; "
-            "take generation_batch_size out of the base"
-        )
     for key in new:
         if isinstance(base.get(key), dict | list):
             raise VariantError(f"{key} of the base is no single value; write one")
@@ -746,6 +758,11 @@ def _refuse_parts_of_groups(merged: dict, world: int) -> None:
     accumulation = _whole(merged, "gradient_accumulation_steps", 1)
     steps = _whole(merged, "steps_per_generation", accumulation)
     size = merged.get("generation_batch_size")
+    if size is not None and merged.get("steps_per_generation") is not None:
+        raise VariantError(
+            "generation_batch_size and steps_per_generation (of base or preset) are both set, and TRL takes one: "
+            "take generation_batch_size out of the base"
+        )
     if size is not None:
         size = _whole(merged, "generation_batch_size", 1)
         if size % (batch * world) or size % group:
@@ -819,7 +836,7 @@ def emit(name: str, text: str, base: dict, world: int = 1) -> tuple[str, list[st
     """
     variant = _named(name, variants(), absent())
     if isinstance(variant, Absent):
-        raise VariantError(f"{name} is not in TRL {TRL}; instead: {variant.instead}; elsewhere: {variant.elsewhere}")
+        raise VariantError(f"{name} is not in TRL {TRL}; {variant}")
     if variant.config != "GRPOConfig":
         raise VariantError(f"{name} is {call(variant.settings, variant.config)}; {HOW[variant.config]}")
     accumulation = _whole(base, "gradient_accumulation_steps", 1)
@@ -900,9 +917,9 @@ def _listing() -> str:
         where = "" if variant.config == "GRPOConfig" else f" [{variant.config}]"
         lines.append(f"  {variant.name:<20} {variant.title}{variant.note}: {variant.purpose}{where}")
     lines.append("FAILURES")
-    lines += [f"  {f.id:<27} {f.log.replace('`', '')} -> {', '.join(f.tries)}" for f in _FAILURES]
+    lines += [f"  {f.id:<27} {f.alone.replace('`', '')} -> {', '.join(f.tries)}" for f in _FAILURES]
     lines.append(f"NOT IN TRL {TRL}")
-    lines += [f"  {name:<20} instead: {missing.instead.replace('`', '')}" for name, missing in absent().items()]
+    lines += [f"  {name:<20} {str(missing).replace('`', '')}" for name, missing in absent().items()]
     return "\n".join(lines)
 
 
