@@ -54,8 +54,8 @@ class Failure:
     """A row of the failure table. `log`, `label`, `needs`, `covered` are Markdown; `tries` names the variants to try.
 
     `settings` are the arguments as tried here, where they are not the variants' own. `short` is what SKILL.md shows in
-    place of `log` and `needs`, with the first alternative only; a row without it is not in SKILL.md. `same_as` is the row
-    that a `log` of "the same" speaks of.
+    place of `log` and `needs`, with the first alternative only; a row without it is not in SKILL.md. `same_as` is the
+    row that a `log` of "the same" speaks of.
     """
 
     id: str
@@ -194,7 +194,8 @@ _FAILURES = (
         "clipping-long", "the same with long completions and several steps per rollout", "GSPO", ("gspo",),
         "off-policy; the small epsilons; `clip_ratio/region_mean` of 0.3 to 0.7 is then normal, it counts sequences",
         'on-policy it is plain `"grpo"`',
-        short=("the same, long completions", "4 optimizer steps a rollout; clip ratio 0.3-0.7 is normal"), same_as="clipping",
+        short=("the same, long completions", "4 optimizer steps a rollout; clip ratio 0.3-0.7 is normal"),
+        same_as="clipping",
     ),
     Failure(
         "sampler-mismatch", "`sampling/importance_sampling_ratio/mean` below 0.5", "first the sampler",
