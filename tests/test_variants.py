@@ -70,7 +70,7 @@ def problems(failures, variants, absent, departures) -> list[str]:
         found += [f"{name}: no failure {failure}" for failure in set(variant.failures) - set(failures)]
         found += [f"{name}: no need {need}" for need in set(variant.needs) - set(v.NEEDS)]
         found += [f"{name}: no row {variant.row}"] * (variant.row not in ("own", "", *variants))
-        found += [f"{name}: sets and clashes"] * bool(set(variant.clashes) & set(variant.settings))
+        found += [f"{name}: sets and clashes"] * bool(set(variant.clashes) & {*variant.settings, *variant.restores})
         found += [f"{name}: says {variant.config}"] * (variant.config not in ("GRPOConfig", *v.HOW))
         found += [f"{name}: nothing on the default"] * (not variant.covered)
     found += [f"departs: {name}" for departure in departures for name in set(departure.variants) - set(variants)]
@@ -269,9 +269,16 @@ def test_a_base_that_is_not_there(run, tmp_path):
     assert "must be 1 or more" in run("emit", "gspo", "--world-size", "0", base=BASE)[2]
 
 
+def test_a_rewritten_base_that_reads_otherwise_is_refused(run, monkeypatch):
+    monkeypatch.setattr(v, "_merged_text", lambda text, *_: text + "seed: 1\n")
+    code, out, err = run("emit", "gspo", base=BASE)
+    assert code == 2 and not out and "cannot be rewritten" in err
+
+
 NOTES = {
     "overwritten": ("dr-grpo", "scale_rewards: batch\n", "overwritten: scale_rewards: batch is now none"),
     "restored": ("dapo", "importance_sampling_level: sequence\n", "importance_sampling_level: sequence is now token"),
+    "restored loss": ("lite-ppo", "loss_type: grpo\n", "loss_type: grpo is now dapo"),
     "reward": ("dapo", "seed: 1\n", "add the reward get_soft_overlong_punishment("),
     "on-policy": ("cispo", "gradient_accumulation_steps: 4\n", "steps_per_generation: 8 or more"),
     "vLLM": ("tis", "seed: 1\n", "without use_vllm: true it does nothing"),

@@ -729,7 +729,7 @@ def _whole(base: dict, name: str, default: int) -> int:
 def _refuse_clashes(variant: Variant, base: dict, new: dict) -> None:
     for key, values in variant.clashes.items():
         value = base.get(key)
-        if value is not None and key not in new and (ANY in values or value in values):
+        if value is not None and (ANY in values or value in values):
             raise VariantError(
                 f"{variant.name} does not combine with {key}: {_yaml(value)} of the base; take that line out"
             )
