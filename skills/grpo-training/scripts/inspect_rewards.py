@@ -1250,6 +1250,7 @@ def gate(args) -> dict:
         reasons += unlike_the_run(read_json(args.dir / "sampling.json", "sample"), scored, args.config)
     return {"schema_version": SCHEMA_VERSION, "gate": "go" if not reasons else "no", "reasons": reasons,
             "verdict": found["verdict"], "labels": found["labels"], "agreement": found["agreement"],
+            **{key: found[key] for key in ("group_size", "success_rate", "dead_groups", "dead_groups_for", "clipped")},
             "fingerprint": found["fingerprint"]}  # fmt: skip
 
 
