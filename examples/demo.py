@@ -74,7 +74,10 @@ def main() -> int:
     tiny_model = str(OUT / "tiny-model")
     run("3. A toy policy in place of your checkpoint",
         "python", "examples/tiny_model.py", "--prompts", "examples/prompts.jsonl", "--out", tiny_model)  # fmt: skip
-    run("4. The real trainer on the real config (the progress bar is TRL's)",
+    run("4. Go or no-go for that config: nobody has read the outputs, so it is no",
+        "python", "scripts/preflight.py", "--config", "examples/grpo.yaml", "--gpu", "h200",
+        "--inspection", str(OUT / "inspection"), status=1)  # fmt: skip
+    run("5. The real trainer on the real config (the progress bar is TRL's)",
         "trl", "grpo", "--config", "examples/grpo.yaml", log=OUT / "train.log")  # fmt: skip
     training_table()
     last = max((ROOT / OUT / "grpo/completions").glob("*.parquet")).relative_to(ROOT)
