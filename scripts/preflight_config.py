@@ -12,6 +12,7 @@ import importlib.metadata
 import importlib.util
 import json
 import operator
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ TRAINERS = ("GRPOTrainer",)
 SCALARS = {bool: "bool", int: "int", float: "float", str: "str", dict: "dict", list: "list", type(None): "none"}
 # What a script gets where ModelConfig is not asked: PEFT's own defaults (peft.LoraConfig).
 SCRIPT_DEFAULTS = {"lora_r": 8, "lora_alpha": 8, "lora_dropout": 0.0}
+# Keywords of LoraConfig, by the names that `trl grpo` has for them.
+LORA = {"lora_r": "r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout",
+        "lora_target_modules": "target_modules", "lora_modules_to_save": "modules_to_save"}  # fmt: skip
+ADAPTERS = ("LoraConfig", "get_peft_model")
+DELETE = object()  # in changes: the key goes
 
 
 class ConfigError(ValueError):
@@ -142,6 +148,7 @@ class Settings:
     local_rewards: list[str] = field(default_factory=list)  # defined in the script itself: reached only by running it
     text: str = ""
     span: tuple[int, int] | None = None  # lines of the call in a script
+    in_call: set[str] = field(default_factory=set)  # keys that the GRPOConfig of a script gets, however it gets them
 
     def given(self, name: str) -> bool:
         return name in self.values or name in self.unread
@@ -234,7 +241,7 @@ def read_yaml(path: Path, text: str) -> Settings:
     for name, value in settings.values.items():
         if name in arguments():
             try:
-                settings.values[name] = as_parsed(value, arguments()[name]["types"])
+                settings.values[name] = as_parsed(value, arguments()[name]["types"], name)
             except ValueError as error:
                 settings.wrong[name] = str(error)
     functions = settings.values.get("reward_funcs")
@@ -242,7 +249,7 @@ def read_yaml(path: Path, text: str) -> Settings:
     return settings
 
 
-def as_parsed(value: Any, types: list[str]) -> Any:
+def as_parsed(value: Any, types: list[str], name: str = "") -> Any:
     """A YAML value as TRL's parser hands it on: a string becomes the number or truth value that the argument takes.
 
     >>> as_parsed("1e-6", ["float"]), as_parsed("yes", ["bool", "none"]), as_parsed(3, ["float"])
@@ -272,8 +279,10 @@ def as_parsed(value: Any, types: list[str]) -> Any:
             return json.loads(value)
     elif SCALARS.get(type(value)) in types or (isinstance(value, int) and "float" in types and value is not True):
         return value
-    elif isinstance(value, bool) and types == ["str"]:
-        return value  # scale_rewards: TRL maps the truth values itself
+    elif isinstance(value, bool) and name == "scale_rewards":
+        return value  # TRL maps the truth values itself
+    elif value is False and "str" in types:
+        raise ValueError("false (a bare no is that in YAML), and must be text: write it in quotes")
     elif isinstance(value, str):
         return value
     elif isinstance(value, float) and "int" in types and value.is_integer():
@@ -303,16 +312,19 @@ def read_script(path: Path, text: str, line: int | None = None) -> Settings:
     settings = Settings(path, "python", span=(call.lineno, call.end_lineno or call.lineno))
     if call.args:
         reader.put(settings, "output_dir", call.args[0])
+        settings.in_call.add("output_dir")
     for keyword in call.keywords:
         if keyword.arg is None:
             known = reader.value(keyword.value)
             if isinstance(known, dict):
                 for name, value in known.items():
                     settings.values[str(name)], settings.lines[str(name)] = value, keyword.value.lineno
+                    settings.in_call.add(str(name))
             else:
                 settings.anything = f"**{ast.unparse(keyword.value)}"
         else:
             reader.put(settings, keyword.arg, keyword.value)
+            settings.in_call.add(keyword.arg)
     reader.later_changes(settings, call)
     reader.model_and_rewards(settings)
     for name, value in settings.values.items():
@@ -459,6 +471,7 @@ class _Script:
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Attribute) and getattr(target.value, "id", None) in names:
+                    settings.in_call.add(target.attr)
                     certain = isinstance(node, ast.Assign) and any(node is top for top in self.tree.body)
                     if certain:
                         self.put(settings, target.attr, node.value)
@@ -482,9 +495,8 @@ class _Script:
                 settings.unread["model_name_or_path"] = ast.unparse(arguments["model"])[:80]
                 settings.lines["model_name_or_path"] = arguments["model"].lineno
                 self.loaded_model(settings)
-        for call in self.calls(("LoraConfig", "get_peft_model")):
-            renamed = {"r": "lora_r", "target_modules": "lora_target_modules", "lora_alpha": "lora_alpha",
-                       "lora_dropout": "lora_dropout", "modules_to_save": "lora_modules_to_save"}  # fmt: skip
+        renamed = {theirs: ours for ours, theirs in LORA.items()}
+        for call in self.calls(ADAPTERS):
             settings.values["use_peft"], settings.lines["use_peft"] = True, call.lineno
             for keyword in call.keywords:
                 if keyword.arg in renamed:
@@ -564,3 +576,221 @@ def known_as_yaml(settings: Settings, without: set[str] = frozenset()) -> str:
         if name in table and name not in settings.wrong and name not in without
     }  # fmt: skip
     return yaml.safe_dump(kept, sort_keys=False)
+
+
+def corrected(settings: Settings, changes: dict[str, Any], renames: dict[str, str] | None = None) -> str:
+    """The file's text with these values changed (or `DELETE`d) and these keys renamed; all else stays as it is.
+
+    A renamed key keeps its value, unless `changes` has one for it, under the old or the new name. In a YAML each
+    changed line says at its end what was there. The result is read again and must hold what was wanted.
+
+    Raises:
+        ConfigError: if a value stands where this cannot write (`**settings`, a later assignment, the model's call),
+            with the line to mend by hand; if libcst is missing, which scripts need.
+    """
+    renames = dict(renames or {})
+    changes = dict(changes)
+    for old, new in list(renames.items()):
+        if new in changes and old not in changes:
+            changes[old] = changes.pop(new)
+        if settings.given(new) or changes.get(old) is DELETE:  # both are there: the new name is right
+            renames.pop(old)
+            changes[old] = DELETE
+    changes = {name: value for name, value in changes.items() if value is not DELETE or settings.given(name)}
+    if not changes and not renames:
+        return settings.text
+    if settings.kind == "python":
+        text = _corrected_script(settings, changes, renames)
+        again = read_script(settings.path, text, _line_of_call(settings, text))
+    else:
+        text = _corrected_yaml(settings, changes, renames)
+        again = read_yaml(settings.path, text)
+    for name, value in {**{old: settings.values.get(old) for old in renames}, **changes}.items():
+        new = renames.get(name, name)
+        try:
+            wanted = as_parsed(value, arguments()[new]["types"], new)
+        except (KeyError, ValueError):
+            wanted = value
+        wrong = again.given(new) if value is DELETE else again.values.get(new) != wanted
+        if wrong and not (value is None and new in again.unread):
+            raise ConfigError(_by_hand(settings, name, "is written in a way that this cannot change"))
+    return text
+
+
+def _by_hand(settings: Settings, name: str, why: str) -> str:
+    line = settings.lines.get(name)
+    return f"{settings.path}{f':{line}' if line else ''}: {name} {why}: mend it by hand"
+
+
+def _scalar(value: Any) -> str:
+    """A value as YAML on one line, as PyYAML reads it back.
+
+    >>> _scalar(1e-6), _scalar("no"), _scalar(["q_proj"]), _scalar(None)
+    ('1.0e-06', "'no'", '[q_proj]', 'null')
+    """
+    import yaml
+
+    return yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True).removesuffix("...\n").strip()
+
+
+def _corrected_yaml(settings: Settings, changes: dict[str, Any], renames: dict[str, str]) -> str:
+    """Whole lines are replaced where a key stands; a tree that is written anew would move comments and quotes."""
+    import yaml
+
+    root = yaml.compose(settings.text, Loader=yaml.SafeLoader)
+    values = dict(yaml.safe_load(settings.text))
+    if root.flow_style:  # {...}, or JSON: no lines of its own for a key
+        kept = {renames.get(name, name): changes.get(name, value) for name, value in values.items()}
+        kept |= {name: value for name, value in changes.items() if name not in values}
+        kept = {name: value for name, value in kept.items() if value is not DELETE}
+        if settings.path.suffix == ".json":
+            return json.dumps(kept, indent=2) + "\n"
+        return yaml.safe_dump(kept, sort_keys=False)
+    lines = settings.text.splitlines()
+    nodes = {str(key.value): (key, value) for key, value in root.value}
+    for name in (*changes, *renames):
+        if name in values and name not in nodes:
+            raise ConfigError(_by_hand(settings, name, "comes by a merge key (<<)"))
+    indent = root.value[0][0].start_mark.column
+    for name, (key, node) in sorted(nodes.items(), key=lambda item: -item[1][0].start_mark.line):
+        if name not in changes and name not in renames:
+            continue
+        first, last = key.start_mark.line, node.end_mark.line
+        if last > first and node.end_mark.column <= indent:
+            last -= 1
+        while last > first and (not lines[last].strip() or lines[last].lstrip().startswith("#")):
+            last -= 1  # what stands between this key and the next belongs to the next
+        new, value = renames.get(name, name), changes.get(name, KEEP)
+        old = lines[first : last + 1]
+        if value is DELETE:
+            lines[first : last + 1] = [f"{line[:indent]}# removed: {line[indent:]}" for line in old]
+            continue
+        if value is KEEP:
+            start = key.start_mark.column
+            text = old[0][:start] + new + old[0][key.end_mark.column :]
+            lines[first] = _noted(text, f"was {name}")
+            continue
+        was = " ".join(_scalar(values[name]).split())
+        rest = lines[last][node.end_mark.column :].strip() if node.end_mark.line == last else ""
+        text = f"{old[0][:indent]}{new}: {_scalar(value)}" + (f"  {rest}" if rest.startswith("#") else "")
+        lines[first : last + 1] = [_noted(text, f"was {was}" if new == name else f"was {name}: {was}")]
+    for name, value in changes.items():
+        if name not in nodes:
+            lines.append(_noted(f"{' ' * indent}{renames.get(name, name)}: {_scalar(value)}", "added"))
+    return "\n".join(lines) + "\n"
+
+
+KEEP = object()
+
+
+def _noted(line: str, note: str) -> str:
+    """A YAML line with a note at its end, after a comment that is there already.
+
+    >>> _noted("beta: 0.0", "was 0.04"), _noted("beta: 0.0  # no KL", "was 0.04")
+    ('beta: 0.0  # was 0.04', 'beta: 0.0  # no KL; was 0.04')
+    """
+    return line + (f"; {note}" if re.search(r"\s#", line) else f"  # {note}")
+
+
+def _line_of_call(settings: Settings, text: str) -> int | None:
+    """A line of the same call in the new text: it is the same one in order."""
+
+    old, new = (_Script(ast.parse(source)).calls(CONFIGS) for source in (settings.text, text))
+    return new[[call.lineno for call in old].index(settings.span[0])].lineno
+
+
+def _corrected_script(settings: Settings, changes: dict[str, Any], renames: dict[str, str]) -> str:
+    try:
+        import libcst
+    except ImportError:
+        raise ConfigError("a corrected copy of a script needs libcst: pip install libcst") from None
+
+    reader = _Script(ast.parse(settings.text))
+    adapters = [call for call in reader.calls(ADAPTERS) if called(call) == "LoraConfig"] or reader.calls(ADAPTERS)
+    edits: dict[tuple[int, int], dict[str, tuple[str, Any]]] = {settings.span: {}}
+    for name in dict.fromkeys((*renames, *changes)):
+        new, value = renames.get(name, name), changes.get(name, KEEP)
+        if name in LORA and name not in settings.in_call:
+            if len(adapters) != 1:
+                raise ConfigError(_by_hand(settings, name, f"belongs into one of {len(adapters)} LoraConfig calls"))
+            place = (adapters[0].lineno, adapters[0].end_lineno)
+            edits.setdefault(place, {})[LORA[name]] = (LORA[name], value)
+        elif arguments().get(new, {}).get("class", "GRPOConfig") != "GRPOConfig" and name not in settings.in_call:
+            raise ConfigError(_by_hand(settings, name, "is not an argument of GRPOConfig"))
+        else:
+            edits[settings.span][name] = (new, value)
+    names = {settings.span: CONFIGS} | {place: ADAPTERS for place in edits if place != settings.span}
+
+    class Editor(libcst.CSTTransformer):
+        METADATA_DEPENDENCIES = (libcst.metadata.PositionProvider,)
+
+        def leave_Call(self, original_node, updated_node):
+            where = self.get_metadata(libcst.metadata.PositionProvider, original_node)
+            place = (where.start.line, where.end.line)
+            name = original_node.func
+            name = name.attr.value if isinstance(name, libcst.Attribute) else getattr(name, "value", None)
+            if place not in edits or name not in names[place]:
+                return updated_node
+            ours = {} if place == settings.span else {theirs: name for name, theirs in LORA.items()}
+            return _edited(updated_node, edits.pop(place), lambda key, why: _by_hand(settings, ours.get(key, key), why))
+
+    return libcst.metadata.MetadataWrapper(libcst.parse_module(settings.text)).visit(Editor()).code
+
+
+def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
+    """A call (libcst) with its keywords changed; commas, line breaks and comments stay with their arguments."""
+    import libcst
+
+    there = {arg.keyword.value for arg in call.args if arg.keyword}
+    loose = any(arg.star for arg in call.args) or ("output_dir" in wanted and any(not arg.keyword for arg in call.args))
+    for name, (_, value) in wanted.items():
+        if name not in there and (loose or value is KEEP or value is DELETE):
+            raise ConfigError(by_hand(name, "does not stand in the call as a keyword"))
+    kept = []
+    for arg in call.args:
+        new, value = wanted.get(arg.keyword.value, ("", KEEP)) if arg.keyword else ("", KEEP)
+        if value is DELETE:
+            continue
+        parts = {"keyword": libcst.Name(new)} if new else {}
+        if value is not KEEP:
+            parts["value"] = libcst.parse_expression(repr(value))
+        kept.append(arg.with_changes(**parts))
+    nothing = libcst.SimpleWhitespace("")
+    for name, (new, value) in wanted.items():
+        if name not in there:
+            if kept:
+                kept[-1] = _with_end(kept[-1], libcst.Comma(whitespace_after=_break(call)))
+            equal = libcst.AssignEqual(whitespace_before=nothing, whitespace_after=nothing)
+            kept.append(libcst.Arg(libcst.parse_expression(repr(value)), libcst.Name(new), equal=equal))
+    if call.args and kept:
+        last = call.args[-1]
+        kept[-1] = _with_end(kept[-1], last.comma, last.whitespace_after_arg)
+    return call.with_changes(args=kept)
+
+
+def _break(call):
+    """The space that a call has between two arguments, without a comment."""
+    import libcst
+
+    spaces = [arg.comma.whitespace_after for arg in call.args[:-1] if isinstance(arg.comma, libcst.Comma)]
+    for space in (*spaces, call.whitespace_before_args):
+        if isinstance(space, libcst.ParenthesizedWhitespace):
+            return space.with_changes(first_line=libcst.TrailingWhitespace(), empty_lines=())
+    return libcst.SimpleWhitespace(" ")
+
+
+def _with_end(arg, comma, after=None):
+    """An argument with another comma and space after it; a comment in its line stays."""
+    import libcst
+
+    def its(space):
+        if not isinstance(space, libcst.ParenthesizedWhitespace):
+            return space
+        own = arg.comma.whitespace_after if isinstance(arg.comma, libcst.Comma) else arg.whitespace_after_arg
+        line = own.first_line if isinstance(own, libcst.ParenthesizedWhitespace) else libcst.TrailingWhitespace()
+        return space.with_changes(first_line=line)
+
+    if isinstance(comma, libcst.Comma):
+        comma = comma.with_changes(whitespace_after=its(comma.whitespace_after))
+        return arg.with_changes(comma=comma, whitespace_after_arg=libcst.SimpleWhitespace(""))
+    return arg.with_changes(comma=comma, whitespace_after_arg=its(after or libcst.SimpleWhitespace("")))
