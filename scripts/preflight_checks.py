@@ -254,14 +254,22 @@ def unknown_argument(run: Run) -> list[Outcome] | Outcome:
         row = old.get(name)
         if row is None:
             near = difflib.get_close_matches(name, [key for key in known if not run.given(key)], 2, 0.85)
-            fix = "remove it, or mend the spelling" + config.nearest(name, known)
-            found.append(
-                failed(f"{name} ({where}) is no argument of TRL", fix, rename={name: near[0]} if len(near) == 1 else {})
-            )
+            fix = FOREIGN.get(name, "remove it, or mend the spelling" + config.nearest(name, known))
+            way = {"rename": {name: near[0]}} if len(near) == 1 else {"change": {name: DELETE}}
+            found.append(failed(f"{name} ({where}) is no argument of TRL", fix, **way))
         else:
             found.append(failed(f"{name} ({where}) is gone since {row['since']}", row["use"], **moved(run, name, row)))
     return found or passed(f"all {len(run.settings.lines)} keys are known ({config.about_table()})")
 
+
+# Keys of other projects' training scripts, and how TRL's own gets the same.
+FOREIGN = {
+    "system_prompt": "a system message at the start of each row's prompt",
+    "dataset_prompt_column": "name that column of the dataset prompt",
+    "chat_template": "set it on the tokenizer that is saved beside the model",
+    "wandb_project": "the environment variable WANDB_PROJECT",
+    "wandb_entity": "the environment variable WANDB_ENTITY",
+}
 
 # Where a script says what `trl grpo` takes as a key.
 PLACES = {
@@ -336,6 +344,8 @@ def unknown_choice(run: Run) -> list[Outcome] | Outcome:
         )
     unread = [name for name in run.settings.unread if config.arguments().get(name, {}).get("choices")]
     for name in unread:
+        if run.settings.kind == "python" and name not in run.settings.in_call:
+            continue
         found.append(unmeasured(f"{name} is `{run.settings.unread[name]}`", "write the word itself"))
     return found or passed(f"{looked} options with a closed set of words are in theirs")
 
@@ -1217,7 +1227,7 @@ def long_weights(run: Run) -> Outcome:
     cut, mode = run.get("vllm_importance_sampling_clip_max"), run.get("vllm_importance_sampling_mode")
     mean, left = noisy_weight(length, NOISE, cut if number(cut) else 1e9, mode == "sequence_mask")
     said = (
-        f"{run.say('max_completion_length', 'vllm_importance_sampling_mode')}: if engines differ by {NOISE} nats a token"
+        f"{run.say('max_completion_length', 'vllm_importance_sampling_mode')}: at a noise of {NOISE} nats a token"
         f" (bfloat16), full completions weigh {mean:.2f} on average and count as {left:.0%} of their number"
     )
     if length < 2048 and mean > 0.6:
@@ -1476,16 +1486,14 @@ def learning_rate(run: Run) -> Outcome:
         rate = float(rate)
     mode = "LoRA" if lora(run) else "full"
     low, high, top = RATES[mode]
-    said = f"{run.say('learning_rate', 'use_peft')}; {mode} fine-tuning: {low:g} to {high:g}"
+    said = f"{run.say('learning_rate', 'use_peft')}; published for {mode} fine-tuning: {low:g} to {high:g}"
     start = "learning_rate: 2e-5" if mode == "LoRA" else "learning_rate: 1e-6"
     if not number(rate) or rate <= 0:
         return failed(said, start, severity="dead")
     if rate < low:
-        return failed(
-            f"{said}; below it little is learned", start, severity=None if rate < low / 2 or mode == "LoRA" else "tell"
-        )
+        return failed(f"{said}; this is below", start, severity=None if rate < low / 2 or mode == "LoRA" else "tell")
     if rate > high:
-        return failed(f"{said}; above it runs are reported to diverge", start, severity=None if rate > top else "tell")
+        return failed(f"{said}; this is above", start, severity=None if rate > top else "tell")
     return passed(said)
 
 
@@ -1554,7 +1562,7 @@ def lora_targets(run: Run) -> Outcome:
     if targets is None:
         return failed(
             f"{run.say('lora_target_modules')}: PEFT's own, for most models the query and value projections",
-            'lora_target_modules: "all-linear"' + ("" if run.settings.kind == "python" else " (as a list of one)"),
+            'lora_target_modules: "all-linear"',
             change={"lora_target_modules": ["all-linear"]} if run.settings.kind == "yaml" else {},
         )
     names = [targets] if isinstance(targets, str) else targets

@@ -330,8 +330,10 @@ def read_script(path: Path, text: str, line: int | None = None) -> Settings:
     for name, value in settings.values.items():
         types = arguments().get(name, {}).get("types", ["object"])
         fits = SCALARS.get(type(value)) in types or "object" in types or (type(value) is int and "float" in types)
-        mapped = (name == "scale_rewards" and isinstance(value, bool)) or (
-            name == "learning_rate" and _is_number(value)
+        mapped = (
+            (name == "scale_rewards" and isinstance(value, bool))
+            or (name == "learning_rate" and _is_number(value))
+            or (name == "lora_target_modules" and isinstance(value, str))  # LoraConfig's own, not TRL's parser
         )
         if not (fits or mapped):
             settings.wrong[name] = f"{value!r}, and must be {' or '.join(types)}"
@@ -738,7 +740,7 @@ def _corrected_script(settings: Settings, changes: dict[str, Any], renames: dict
 
 
 def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
-    """A call (libcst) with its keywords changed; commas, line breaks and comments stay with their arguments."""
+    """A call (libcst) with its keywords changed; line breaks and comments stay where they are."""
     import libcst
 
     there = {arg.keyword.value for arg in call.args if arg.keyword}
@@ -746,51 +748,50 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
     for name, (_, value) in wanted.items():
         if name not in there and (loose or value is KEEP or value is DELETE):
             raise ConfigError(by_hand(name, "does not stand in the call as a keyword"))
-    kept = []
+    nothing, newline = libcst.SimpleWhitespace(""), libcst.TrailingWhitespace()
+    folded = libcst.ParenthesizedWhitespace  # holds a line break, and the comments around it
+    trailing = bool(call.args) and isinstance(call.args[-1].comma, libcst.Comma)
+    before, args, spaces = call.whitespace_before_args, [], []  # spaces[i] stands after args[i]
     for arg in call.args:
+        space = arg.comma.whitespace_after if isinstance(arg.comma, libcst.Comma) else arg.whitespace_after_arg
         new, value = wanted.get(arg.keyword.value, ("", KEEP)) if arg.keyword else ("", KEEP)
         if value is DELETE:
+            left = spaces[-1] if spaces else before
+            if isinstance(space, folded):
+                own = isinstance(left, folded)
+                left = space.with_changes(
+                    first_line=left.first_line if own else newline,
+                    empty_lines=[*(left.empty_lines if own else ()), *space.empty_lines],
+                )
+            elif arg is call.args[-1] and not isinstance(left, folded):
+                left = space
+            if spaces:
+                spaces[-1] = left
+            else:
+                before = left
             continue
         parts = {"keyword": libcst.Name(new)} if new else {}
         if value is not KEEP:
             parts["value"] = libcst.parse_expression(repr(value))
-        kept.append(arg.with_changes(**parts))
-    nothing = libcst.SimpleWhitespace("")
+        args.append(arg.with_changes(**parts))
+        spaces.append(space)
+    broken = next((space for space in (*spaces[:-1], before) if isinstance(space, folded)), None)
     for name, (new, value) in wanted.items():
-        if name not in there:
-            if kept:
-                kept[-1] = _with_end(kept[-1], libcst.Comma(whitespace_after=_break(call)))
-            equal = libcst.AssignEqual(whitespace_before=nothing, whitespace_after=nothing)
-            kept.append(libcst.Arg(libcst.parse_expression(repr(value)), libcst.Name(new), equal=equal))
-    if call.args and kept:
-        last = call.args[-1]
-        kept[-1] = _with_end(kept[-1], last.comma, last.whitespace_after_arg)
-    return call.with_changes(args=kept)
-
-
-def _break(call):
-    """The space that a call has between two arguments, without a comment."""
-    import libcst
-
-    spaces = [arg.comma.whitespace_after for arg in call.args[:-1] if isinstance(arg.comma, libcst.Comma)]
-    for space in (*spaces, call.whitespace_before_args):
-        if isinstance(space, libcst.ParenthesizedWhitespace):
-            return space.with_changes(first_line=libcst.TrailingWhitespace(), empty_lines=())
-    return libcst.SimpleWhitespace(" ")
-
-
-def _with_end(arg, comma, after=None):
-    """An argument with another comma and space after it; a comment in its line stays."""
-    import libcst
-
-    def its(space):
-        if not isinstance(space, libcst.ParenthesizedWhitespace):
-            return space
-        own = arg.comma.whitespace_after if isinstance(arg.comma, libcst.Comma) else arg.whitespace_after_arg
-        line = own.first_line if isinstance(own, libcst.ParenthesizedWhitespace) else libcst.TrailingWhitespace()
-        return space.with_changes(first_line=line)
-
-    if isinstance(comma, libcst.Comma):
-        comma = comma.with_changes(whitespace_after=its(comma.whitespace_after))
-        return arg.with_changes(comma=comma, whitespace_after_arg=libcst.SimpleWhitespace(""))
-    return arg.with_changes(comma=comma, whitespace_after_arg=its(after or libcst.SimpleWhitespace("")))
+        if name in there:
+            continue
+        end = spaces[-1] if spaces else nothing
+        if spaces and broken:
+            own = end.first_line if isinstance(end, folded) else newline
+            spaces[-1] = broken.with_changes(first_line=own, empty_lines=())
+        elif spaces:
+            spaces[-1] = libcst.SimpleWhitespace(" ") if not isinstance(end, folded) else end
+        equal = libcst.AssignEqual(whitespace_before=nothing, whitespace_after=nothing)
+        args.append(libcst.Arg(libcst.parse_expression(repr(value)), libcst.Name(new), equal=equal))
+        spaces.append(end.with_changes(first_line=newline) if isinstance(end, folded) else end)
+    for place, space in enumerate(spaces):
+        comma = place < len(spaces) - 1 or trailing
+        args[place] = args[place].with_changes(
+            comma=libcst.Comma(whitespace_after=space) if comma else libcst.MaybeSentinel.DEFAULT,
+            whitespace_after_arg=nothing if comma else space,
+        )
+    return call.with_changes(args=args, whitespace_before_args=before)
