@@ -263,6 +263,8 @@ def as_parsed(value: Any, types: list[str], name: str = "") -> Any:
         if value is None and "none" not in types and "object" not in types:
             raise ValueError(f"null, and must be {' or '.join(types)}")
         return value
+    if isinstance(value, str) and name == "lora_target_modules":
+        return value  # ModelConfig hands one string on to PEFT: "all-linear"
     if isinstance(value, str) and "str" not in types:
         truths = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(
             ("no", "false", "f", "n", "0"), False
@@ -739,6 +741,21 @@ def _corrected_script(settings: Settings, changes: dict[str, Any], renames: dict
     return libcst.metadata.MetadataWrapper(libcst.parse_module(settings.text)).visit(Editor()).code
 
 
+def _literal(value: Any) -> str:
+    """A value as Python, strings in double quotes.
+
+    >>> _literal(["q_proj"]), _literal({"dtype": "bfloat16"}), _literal(1e-6)
+    ('["q_proj"]', '{"dtype": "bfloat16"}', '1e-06')
+    """
+    if isinstance(value, str):
+        return json.dumps(value) if value.isascii() and value.isprintable() else repr(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(key)}: {_literal(part)}" for key, part in value.items()) + "}"
+    return repr(value)
+
+
 def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
     """A call (libcst) with its keywords changed; line breaks and comments stay where they are."""
     import libcst
@@ -772,7 +789,7 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
             continue
         parts = {"keyword": libcst.Name(new)} if new else {}
         if value is not KEEP:
-            parts["value"] = libcst.parse_expression(repr(value))
+            parts["value"] = libcst.parse_expression(_literal(value))
         args.append(arg.with_changes(**parts))
         spaces.append(space)
     broken = next((space for space in (*spaces[:-1], before) if isinstance(space, folded)), None)
@@ -786,7 +803,7 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
         elif spaces:
             spaces[-1] = libcst.SimpleWhitespace(" ") if not isinstance(end, folded) else end
         equal = libcst.AssignEqual(whitespace_before=nothing, whitespace_after=nothing)
-        args.append(libcst.Arg(libcst.parse_expression(repr(value)), libcst.Name(new), equal=equal))
+        args.append(libcst.Arg(libcst.parse_expression(_literal(value)), libcst.Name(new), equal=equal))
         spaces.append(end.with_changes(first_line=newline) if isinstance(end, folded) else end)
     for place, space in enumerate(spaces):
         comma = place < len(spaces) - 1 or trailing
