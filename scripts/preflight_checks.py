@@ -1174,8 +1174,9 @@ def truncated_sampling(run: Run) -> Outcome:
     cut, extra = sampling(run)
     if not cut:
         return passed(run.say(*TRUNCATES))
+    place = run.settings.where("generation_kwargs")
     shown = ", ".join(
-        run.say(name) if name not in extra else f"generation_kwargs[{name}]={extra[name]}" for name in cut
+        f"generation_kwargs[{name}]={extra[name]} ({place})" if name in extra else run.say(name) for name in cut
     )
     if not corrects(run):
         return failed(

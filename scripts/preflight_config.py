@@ -12,7 +12,6 @@ import importlib.metadata
 import importlib.util
 import json
 import operator
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -670,30 +669,33 @@ def _corrected_yaml(settings: Settings, changes: dict[str, Any], renames: dict[s
             lines[first : last + 1] = [f"{line[:indent]}# removed: {line[indent:]}" for line in old]
             continue
         if value is KEEP:
-            start = key.start_mark.column
-            text = old[0][:start] + new + old[0][key.end_mark.column :]
-            lines[first] = _noted(text, f"was {name}")
+            text = old[0][: key.start_mark.column] + new + old[0][key.end_mark.column :]
+            one_line = node.end_mark.line == first
+            if one_line or isinstance(node, yaml.CollectionNode) or node.style in ("|", ">"):
+                rest = old[0][(node if one_line else key).end_mark.column :]
+                text = _noted(text, f"was {name}", " #" in rest)
+            lines[first] = text
             continue
         was = " ".join(_scalar(values[name]).split())
         rest = lines[last][node.end_mark.column :].strip() if node.end_mark.line == last else ""
-        text = f"{old[0][:indent]}{new}: {_scalar(value)}" + (f"  {rest}" if rest.startswith("#") else "")
-        lines[first : last + 1] = [_noted(text, f"was {was}" if new == name else f"was {name}: {was}")]
+        text = f"{old[0][:indent]}{new}: {_scalar(value)}" + (f"  {rest}" if rest else "")
+        lines[first : last + 1] = [_noted(text, f"was {was}" if new == name else f"was {name}: {was}", bool(rest))]
     for name, value in changes.items():
         if name not in nodes:
-            lines.append(_noted(f"{' ' * indent}{renames.get(name, name)}: {_scalar(value)}", "added"))
+            lines.append(f"{' ' * indent}{renames.get(name, name)}: {_scalar(value)}  # added")
     return "\n".join(lines) + "\n"
 
 
 KEEP = object()
 
 
-def _noted(line: str, note: str) -> str:
+def _noted(line: str, note: str, commented: bool) -> str:
     """A YAML line with a note at its end, after a comment that is there already.
 
-    >>> _noted("beta: 0.0", "was 0.04"), _noted("beta: 0.0  # no KL", "was 0.04")
+    >>> _noted("beta: 0.0", "was 0.04", False), _noted("beta: 0.0  # no KL", "was 0.04", True)
     ('beta: 0.0  # was 0.04', 'beta: 0.0  # no KL; was 0.04')
     """
-    return line + (f"; {note}" if re.search(r"\s#", line) else f"  # {note}")
+    return line + (f"; {note}" if commented else f"  # {note}")
 
 
 def _line_of_call(settings: Settings, text: str) -> int | None:
