@@ -288,7 +288,9 @@ def old_argument(run: Run) -> list[Outcome] | Outcome:
         name, _, value = row["old"].partition("=")
         if not run.given(name) or name not in known or (value and str(run.settings.values.get(name)) != value):
             continue
-        if row["on"] == "mapped":
+        if row["since"].startswith("transformers"):
+            change = {}  # TRL sets this one itself, and an older transformers knows no other name
+        elif row["on"] == "mapped":
             change = {"change": {name: {"True": "group", "False": "none"}[value]}}
         else:
             change = moved(run, name, row)
@@ -384,7 +386,7 @@ def positive_counts(run: Run) -> list[Outcome] | Outcome:
         fractional = number(value) and not float(value).is_integer() and not (share and value < 1)
         if share and run.get(name.replace("_steps", "_strategy")) != "steps":
             continue
-        if empty or fractional or (number(value) and value <= 0):
+        if empty or fractional or (number(value) and value <= 0 and name != "save_steps"):
             default = config.arguments()[name]["default"]
             found.append(failed(f"{run.say(name)}", f"{name}: a whole number of 1 or more (TRL's default: {default})"))
     return found or passed(run.say("per_device_train_batch_size", "gradient_accumulation_steps", "num_generations"))
@@ -437,6 +439,12 @@ def weight_bounds(run: Run) -> Outcome:
     mode = run.get("vllm_importance_sampling_mode")
     if bottom is not None and top is not None and bottom >= top:
         return failed(run.say(low, high), f"{low} below {high}; TRL's defaults are no lower bound and 3.0")
+    outside = (top is not None and top < 1) or (bottom is not None and bottom > 1)
+    if outside and corrects(run) and mode in ("token_mask", "sequence_mask"):
+        return failed(
+            f"{run.say(low, high, 'vllm_importance_sampling_mode')}: the weight 1, of engines that agree, is cut to 0",
+            f"{low} below 1, {high} above 1",
+        )
     truncates = run.get("vllm_importance_sampling_correction") and mode in ("token_truncate", "sequence_truncate")
     if truncates and bottom is None and top is None:
         return failed(run.say("vllm_importance_sampling_mode", low, high), f"{high}: 3.0", change={high: 3.0})
@@ -491,6 +499,20 @@ def step_settings(run: Run) -> list[Outcome] | Outcome:
     BASE,
 )
 def best_checkpoint(run: Run) -> Outcome:
+    if run.get("save_strategy") == "best":
+        chosen = run.get("load_best_model_at_end") or run.get("lr_scheduler_type") in ("reduce_lr_on_plateau", "greedy")
+        if run.get("metric_for_best_model") is None and not chosen:
+            return failed(
+                run.say("save_strategy", "metric_for_best_model"),
+                'metric_for_best_model: "reward"',
+                change={"metric_for_best_model": "reward"},
+            )
+        if not evaluates(run):
+            return failed(
+                f"{run.say('save_strategy', 'eval_strategy')}: without evaluation no checkpoint is the best",
+                'eval_strategy: "steps", or save_strategy: "steps"',
+                severity="waste",
+            )
     if not run.get("load_best_model_at_end") or run.get("save_strategy") == "best":
         return passed(run.say("load_best_model_at_end", "save_strategy"))
     if run.get("eval_strategy") != run.get("save_strategy"):
@@ -569,6 +591,45 @@ def use_cpu(run: Run) -> Outcome:
             change={"use_cpu": DELETE},
         )
     return passed(run.say("use_cpu"))
+
+
+@check(
+    "eval-data",
+    "arguments",
+    "dead",
+    "evaluation is on and the trainer gets nothing to evaluate",
+    "transformers 5.24, trainer.py",
+)
+def eval_data(run: Run) -> Outcome:
+    if run.settings.kind != "python" or not evaluates(run):
+        return passed(run.say("eval_strategy"))
+    trainers = [
+        node
+        for node in ast.walk(ast.parse(run.settings.text))
+        if isinstance(node, ast.Call) and config.called(node) in config.TRAINERS
+    ]
+    if not trainers:
+        return unmeasured(
+            f"{run.say('eval_strategy')}; no GRPOTrainer call in the script", "give the script that has it"
+        )
+    call = trainers[0]
+    if len(call.args) > 4 or any(keyword.arg in ("eval_dataset", None) for keyword in call.keywords):
+        return passed(f"{run.say('eval_strategy')}, eval_dataset ({run.settings.path.name}:{call.lineno})")
+    return failed(
+        f"{run.say('eval_strategy')}; GRPOTrainer ({run.settings.path.name}:{call.lineno}) has no eval_dataset",
+        'eval_dataset=..., or eval_strategy="no"',
+    )
+
+
+@check(
+    "sharding", "arguments", "dead", "FSDP together with DeepSpeed, or on one process", "transformers 5.24, trainer.py"
+)
+def sharding(run: Run) -> Outcome:
+    if run.get("fsdp") and run.get("deepspeed"):
+        return failed(run.say("fsdp", "deepspeed"), "keep one of the two")
+    if run.get("fsdp") and run.world == 1:
+        return failed(f"{run.say('fsdp')}; 1 process", "remove fsdp, or plan for several GPUs", change={"fsdp": DELETE})
+    return passed(f"{run.say('fsdp', 'deepspeed')}; {run.world} process(es)")
 
 
 # ---- 1 arguments: what TRL takes in silence and that cannot work
@@ -749,7 +810,7 @@ def sequence_clip(run: Run) -> Outcome:
 @check(
     "completion-limit",
     "arguments",
-    "dead",
+    "waste",
     "no limit on completions: 20 tokens without vLLM, the whole context with it",
     "run",
 )
@@ -757,10 +818,11 @@ def completion_limit(run: Run) -> Outcome:
     if run.get("max_completion_length") is not None:
         return passed(run.say("max_completion_length"))
     what = "vLLM writes until its context is full" if vllm(run) else "the generator's own default is 20 tokens"
+    divides = run.get("loss_type") == "dr_grpo"
     return failed(
-        f"{run.say('max_completion_length')}: {what}"
-        + ("; dr_grpo divides by it" if run.get("loss_type") == "dr_grpo" else ""),
+        f"{run.say('max_completion_length')}: {what}" + ("; dr_grpo divides by it, and raises" if divides else ""),
         "max_completion_length: the 95th percentile of the untrained model's lengths",
+        severity="dead" if divides else None,
     )
 
 
@@ -775,13 +837,18 @@ def router_loss(run: Run) -> Outcome:
             "give the model's config.json",
         )
     text = model.get("text_config") or model
-    if not any(key in text for key in ("num_experts", "num_local_experts", "n_routed_experts", "output_router_logits")):
-        return failed(
-            f"{run.say('router_aux_loss_coef')}; the model's config names no experts",
-            "remove router_aux_loss_coef",
-            change={"router_aux_loss_coef": DELETE},
+    if "output_router_logits" in text:
+        return passed(f"{run.say('router_aux_loss_coef')}; the model's config has output_router_logits")
+    if any(key in text for key in ("num_experts", "num_local_experts", "n_routed_experts")):
+        return unmeasured(
+            f"{run.say('router_aux_loss_coef')}; a mixture of experts whose config does not say output_router_logits",
+            "ask transformers: TRL refuses a model class that returns none",
         )
-    return passed(f"{run.say('router_aux_loss_coef')}; the model's config names experts")
+    return failed(
+        f"{run.say('router_aux_loss_coef')}; the model's config names no experts",
+        "remove router_aux_loss_coef",
+        change={"router_aux_loss_coef": DELETE},
+    )
 
 
 @check("gold-column-kept", "arguments", "dead", "the columns that rewards compare with are removed", "run")
