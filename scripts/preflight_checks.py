@@ -1550,8 +1550,6 @@ RATE_SOURCE = "TRL, LoRA without regret; verl's examples; trl#2872; the borders 
 )
 def learning_rate(run: Run) -> Outcome:
     rate = run.get("learning_rate")
-    if isinstance(rate, str):
-        rate = float(rate)
     mode = "LoRA" if lora(run) else "full"
     low, high, top = RATES[mode]
     said = f"{run.say('learning_rate', 'use_peft')}; published for {mode} fine-tuning: {low:g} to {high:g}"

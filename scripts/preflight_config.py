@@ -331,21 +331,12 @@ def read_script(path: Path, text: str, line: int | None = None) -> Settings:
     for name, value in settings.values.items():
         types = arguments().get(name, {}).get("types", ["object"])
         fits = SCALARS.get(type(value)) in types or "object" in types or (type(value) is int and "float" in types)
-        mapped = (
-            (name == "scale_rewards" and isinstance(value, bool))
-            or (name == "learning_rate" and _is_number(value))
-            or (name == "lora_target_modules" and isinstance(value, str))  # LoraConfig's own, not TRL's parser
+        mapped = (name == "scale_rewards" and isinstance(value, bool)) or (
+            name == "lora_target_modules" and isinstance(value, str)  # LoraConfig takes it, TRL's parser has a list
         )
         if not (fits or mapped):
             settings.wrong[name] = f"{value!r}, and must be {' or '.join(types)}"
     return settings
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return float(value) is not None
-    except (TypeError, ValueError):
-        return False
 
 
 def called(call: ast.Call) -> str:
@@ -463,25 +454,37 @@ class _Script:
             settings.values[name] = found
 
     def later_changes(self, settings: Settings, call: ast.Call) -> None:
-        """`args.beta = 0.1` after the call."""
-        names = {
-            target.id
-            for node in ast.walk(self.tree) if isinstance(node, ast.Assign) and node.value is call
-            for target in node.targets if isinstance(target, ast.Name)
-        }  # fmt: skip
+        """`args.beta = 0.1` after the call, also `self.args.beta = 0.1` and `setattr(args, "beta", 0.1)`."""
+        names = set()
         for node in ast.walk(self.tree):
-            if not isinstance(node, ast.Assign | ast.AugAssign):
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is call:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names |= {ast.unparse(target) for target in targets}
+        for node in ast.walk(self.tree):
+            set_by_name = isinstance(node, ast.Call) and called(node) == "setattr" and len(node.args) == 3
+            if set_by_name and ast.unparse(node.args[0]) in names:
+                name = self.value(node.args[1])
+                if isinstance(name, str):
+                    self.maybe(settings, name, node)
+                else:
+                    settings.anything = ast.unparse(node)[:80]
+            if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Attribute) and getattr(target.value, "id", None) in names:
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value) in names:
                     settings.in_call.add(target.attr)
-                    certain = isinstance(node, ast.Assign) and any(node is top for top in self.tree.body)
-                    if certain:
+                    if isinstance(node, ast.Assign) and any(node is top for top in self.tree.body):
                         self.put(settings, target.attr, node.value)
-                    else:  # in a branch, a loop or a function: it may not happen
-                        settings.values.pop(target.attr, None)
-                        settings.lines[target.attr] = node.lineno
-                        settings.unread[target.attr] = ast.unparse(node)[:80]
+                    else:
+                        self.maybe(settings, target.attr, node)
+
+    @staticmethod
+    def maybe(settings: Settings, name: str, node: ast.AST) -> None:
+        """A change in a branch, a loop or a function: it may not happen."""
+        settings.in_call.add(name)
+        settings.values.pop(name, None)
+        settings.lines[name] = node.lineno
+        settings.unread[name] = ast.unparse(node)[:80]
 
     def model_and_rewards(self, settings: Settings) -> None:
         """What GRPOTrainer, LoraConfig and from_pretrained are given, under the names of `trl grpo`."""

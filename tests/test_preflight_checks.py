@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import math
 import random
+import re
 import warnings
 from pathlib import Path
 
@@ -80,7 +81,7 @@ CASES = {
                               {"scale_rewards": True}, {"gradient_checkpointing": True}, {"use_liger_kernel": True}],
                      [{}, {"scale_rewards": "group"}, {"activation_checkpointing": True}]),
     "wrong-type": ("dead", [{"num_generations": "eight"}, {"eval_strategy": False}, {"beta": [1]}, {"seed": None},
-                            script("num_generations='8'"), script("report_to=3")],
+                            script("num_generations='8'"), script("report_to=3"), script("learning_rate='1e-6'")],
                    [{"learning_rate": "1e-6", "num_generations": "8"}, {"scale_rewards": False}, script("learning_rate=1"),
                     script("scale_rewards=True"), script("beta=b()"), script("", "c = LoraConfig(target_modules='all-linear')")]),
     "unknown-choice": ("dead", [{"loss_type": "gpo"}, {"lr_scheduler_type": "cosin"}, {"optim": "adam"}, {"dtype": "bf16"},
@@ -274,6 +275,39 @@ def test_what_only_running_tells_is_not_measured():
     assert told["batch-divides"] == told["moving-reference"] == told["temperature"] == "not measured"
 
 
+@pytest.mark.parametrize(
+    "later", ["args.beta = b", "setattr(args, 'beta', 0.2)", "if debug:\n    args.beta = 0.2", "args.beta += 0.1"]
+)
+def test_what_is_set_after_the_call_counts(later):
+    for head in ("args = GRPOConfig(beta=0.1)", "args: GRPOConfig = GRPOConfig(beta=0.1)"):
+        run = run_of(f"{SCRIPT}{head}\n{later}\n")
+        with pytest.raises(config.NotKnown):
+            run.get("beta")
+    assert run_of(f"{SCRIPT}self.args = GRPOConfig(beta=0.1)\nself.args.beta = 0.3\n").get("beta") == 0.3
+
+
+def test_published_presets_are_not_complained_of():
+    """Every combination of settings that variants.md prints: nothing in it is called dead or a waste."""
+    text = (Path(__file__).parents[1] / "references/variants.md").read_text()
+    marks = [mark for mark in re.findall(r"`([a-z_]+=[^`]+)`", text) if config_of(mark)]
+    assert len(marks) > 30
+    for mark in marks:
+        rows = checks.results(
+            run_of(config_of(mark) | {"per_device_train_batch_size": 64, "per_device_eval_batch_size": 64}), GROUPS
+        )
+        assert not [row for row in rows if row["verdict"] == "fail" and row["severity"] != "tell"], mark
+
+
+def config_of(mark: str) -> dict:
+    try:
+        return {
+            keyword.arg: ast.literal_eval(keyword.value)
+            for keyword in ast.parse(f"_({mark})", mode="eval").body.keywords
+        }
+    except SyntaxError:
+        return {}
+
+
 # ---- TRL is asked
 
 REFUSED = ("unknown-argument", "wrong-type", "unknown-choice", "group-of-one", "batch-given-twice", "auto-batch-size",
@@ -430,7 +464,7 @@ def test_dead_in_silence_is_dead_in_the_trainer(train):
     for settings in (
         {"loss_type": "gpo"}, {"scale_rewards": "std"}, {"save_strategy": "best"}, {"eval_strategy": "steps"}, {"fsdp": "full_shard"}, {"temperature": 0.0}, {"top_entropy_quantile": -0.5}, {"steps_per_generation": 0},
         {"max_completion_length": 0}, {"sync_ref_model": True}, {"remove_unused_columns": True}, {"loss_type": "vespo", "use_vllm": True},
-        {"loss_type": "dr_grpo", "max_completion_length": None}, {"router_aux_loss_coef": 0.001}, {"importance_sampling_level": "seq"},
+        {"loss_type": "dr_grpo", "max_completion_length": None}, {"router_aux_loss_coef": 0.001}, {"importance_sampling_level": "seq"}, {"learning_rate": "1e-6"},
         {"peft": LoraConfig(target_modules=["lm_head"])}, {"peft": LoraConfig(target_modules="all-linear"), "sync_ref_model": True, "beta": 0.1},
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError, RuntimeError, NotImplementedError)):
