@@ -95,7 +95,19 @@ class Run:
         return self.settings.get(name)
 
     def given(self, name: str) -> bool:
+        """Whether the file says it.
+
+        Raises:
+            NotKnown: if it does not, and `**settings` of a script may.
+        """
+        if not self.settings.given(name):
+            self.all_read()
         return self.settings.given(name)
+
+    def all_read(self) -> None:
+        """What says that something is nowhere in the file must not say so of a file that is not read to its end."""
+        if self.settings.anything:
+            raise config.NotKnown(f"`{self.settings.anything}` in {self.settings.path.name} may hold more keys")
 
     def say(self, *names: str) -> str:
         return self.settings.say(*names)
@@ -194,6 +206,23 @@ def sound_batch(run: Run) -> None:
         raise config.NotKnown("the batch does not divide (see batch-divides)")
 
 
+def mapping(run: Run, name: str) -> dict:
+    """A setting that is a mapping, or JSON of one, as TRL's parser takes it.
+
+    Raises:
+        NotKnown: if it is neither.
+    """
+    value = run.get(name)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if value.startswith("{") else value
+        except ValueError:
+            pass
+    if value is not None and not isinstance(value, dict):
+        raise config.NotKnown(f"{run.say(name)} is no mapping")
+    return value or {}
+
+
 def number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -219,9 +248,11 @@ def moved(run: Run, name: str, row: dict) -> dict[str, dict]:
     if name == "adafactor" and value is True:
         return {"change": {name: DELETE, "optim": "adafactor"}}
     if name == "torch_dtype" and name in run.settings.in_call:  # GRPOConfig has no such field
-        extra = {} if run.given("model_init_kwargs") or value is None else {"model_init_kwargs": {"dtype": value}}
+        extra = (
+            {} if run.settings.given("model_init_kwargs") or value is None else {"model_init_kwargs": {"dtype": value}}
+        )
         return {"change": {name: DELETE, **extra}}
-    if new and not run.given(new):
+    if new and not run.settings.given(new):
         return {"rename": {name: new}}
     return {"change": {name: DELETE}}
 
@@ -253,12 +284,14 @@ def unknown_argument(run: Run) -> list[Outcome] | Outcome:
             continue
         row = old.get(name)
         if row is None:
-            near = difflib.get_close_matches(name, [key for key in known if not run.given(key)], 2, 0.85)
+            near = difflib.get_close_matches(name, [key for key in known if not run.settings.given(key)], 2, 0.85)
             fix = FOREIGN.get(name, "remove it, or mend the spelling" + config.nearest(name, known))
             way = {"rename": {name: near[0]}} if len(near) == 1 else {"change": {name: DELETE}}
             found.append(failed(f"{name} ({where}) is no argument of TRL", fix, **way))
         else:
             found.append(failed(f"{name} ({where}) is gone since {row['since']}", row["use"], **moved(run, name, row)))
+    if not found:
+        run.all_read()
     return found or passed(f"all {len(run.settings.lines)} keys are known ({config.about_table()})")
 
 
@@ -286,7 +319,7 @@ def old_argument(run: Run) -> list[Outcome] | Outcome:
     known, found = config.arguments(), []
     for row in config.beside(CHANGES.name)["changes"]:
         name, _, value = row["old"].partition("=")
-        if not run.given(name) or name not in known or (value and str(run.settings.values.get(name)) != value):
+        if not run.settings.given(name) or name not in known or (value and str(run.settings.values.get(name)) != value):
             continue
         if row["since"].startswith("transformers"):
             change = {}  # TRL sets this one itself, and an older transformers knows no other name
@@ -299,6 +332,8 @@ def old_argument(run: Run) -> list[Outcome] | Outcome:
         found.append(
             failed(f"{run.say('use_liger_kernel')} goes with TRL 2.0", '`model_init_kwargs={"use_kernels": True}`')
         )
+    if not found:
+        run.all_read()
     return found or passed("no old name in use")
 
 
@@ -315,6 +350,16 @@ def wrong_type(run: Run) -> list[Outcome] | Outcome:
                 change={name: "no"} if bare_no else {},
             )
         )
+    for name, value in run.settings.values.items():
+        if name.endswith("_kwargs") and isinstance(value, str):
+            try:
+                mapping(run, name)
+            except config.NotKnown as error:
+                found.append(failed(str(error), f"{name}: a mapping"))
+        elif isinstance(value, float) and math.isnan(value):
+            found.append(failed(f"{run.say(name)} is no number", f"{name}: a number"))
+    if not found:
+        run.all_read()
     return found or passed("every known value has a type that its argument takes")
 
 
@@ -349,6 +394,8 @@ def unknown_choice(run: Run) -> list[Outcome] | Outcome:
         if run.settings.kind == "python" and name not in run.settings.in_call:
             continue
         found.append(unmeasured(f"{name} is `{run.settings.unread[name]}`", "write the word itself"))
+    if not found:
+        run.all_read()
     return found or passed(f"{looked} options with a closed set of words are in theirs")
 
 
@@ -1211,9 +1258,7 @@ TRUNCATES = {"top_p": 1.0, "top_k": 0, "min_p": None, "repetition_penalty": 1.0}
 
 def sampling(run: Run) -> tuple[dict[str, Any], dict]:
     """What truncates the sampler, by name, as generation_kwargs leave it; and generation_kwargs."""
-    extra = run.get("generation_kwargs") or {}
-    if isinstance(extra, str):
-        extra = json.loads(extra)
+    extra = mapping(run, "generation_kwargs")
     found = {name: extra.get(name, run.get(name)) for name in TRUNCATES}
     neutral = {
         "top_p": (None, 1, 1.0),
@@ -1565,11 +1610,9 @@ def learning_rate(run: Run) -> Outcome:
 
 def weights_dtype(run: Run) -> tuple[str, str]:
     """Name of the dtype that the trained weights are stored in, and the setting that says so."""
-    extra = run.get("model_init_kwargs")
-    if isinstance(extra, str):
-        extra = json.loads(extra)
+    extra = mapping(run, "model_init_kwargs")
     for key in ("dtype", "torch_dtype"):
-        if isinstance(extra, dict) and key in extra:
+        if key in extra:
             return str(extra[key]).removeprefix("torch."), "model_init_kwargs"
     return str(run.get("dtype")).removeprefix("torch."), "dtype"
 

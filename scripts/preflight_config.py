@@ -164,7 +164,7 @@ class Settings:
             raise NotKnown(f"{name} is {self.wrong[name]}")
         if name in self.values:
             return self.values[name]
-        if self.anything:
+        if self.anything and arguments().get(name, {}).get("class", "GRPOConfig") == "GRPOConfig":
             raise NotKnown(f"{name} may come from `{self.anything}` in {self.path.name}")
         if self.kind == "python" and name in SCRIPT_DEFAULTS:
             return SCRIPT_DEFAULTS[name]
@@ -311,7 +311,9 @@ def read_script(path: Path, text: str, line: int | None = None) -> Settings:
         raise ConfigError(f"{path}: {len(calls)} calls of GRPOConfig: name one of {places}")
     call = chosen[0]
     settings = Settings(path, "python", span=(call.lineno, call.end_lineno or call.lineno))
-    if call.args:
+    if len(call.args) > 1 or any(isinstance(arg, ast.Starred) for arg in call.args):
+        settings.anything = ", ".join(map(ast.unparse, call.args))[:80]  # by order: nobody writes that
+    elif call.args:
         reader.put(settings, "output_dir", call.args[0])
         settings.in_call.add("output_dir")
     for keyword in call.keywords:
