@@ -66,6 +66,7 @@ def arguments() -> dict:
             entry = {"types": types_of(hints[field.name])}
             entry["default"] = default.value if isinstance(default, enum.Enum) else default
             choices = sorted(strings[field.name]) if field.name in UNCHECKED else enum_values(hints[field.name])
+            choices = choices or sorted(field.metadata.get("choices", ()))
             found[owner.__name__][field.name] = entry | ({"choices": choices} if choices else {})
     parser = {name: {"types": ["dict" if name == "env" else "str"], "default": None} for name in ("config", "env")}
     return {

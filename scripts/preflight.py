@@ -11,6 +11,7 @@ that is kept in the record.
 """
 
 import argparse
+import contextlib
 import datetime
 import hashlib
 import json
@@ -256,6 +257,14 @@ def gather(options: argparse.Namespace, groups: tuple[str, ...]) -> checks.Run:
     if options.calibration:
         os.environ["PREFLIGHT_CALIBRATION"] = options.calibration  # read by the child that loads the rewards
     run = checks.Run(settings, options.world_size, options=options)
+    with contextlib.suppress(config.NotKnown):
+        run.cache["model_config"] = data.model_config(run)
+    sampled = Path(options.inspection) / "completions.jsonl"
+    if sampled.is_file():
+        with contextlib.suppress(ValueError, AttributeError):
+            ends = [json.loads(line).get("finish") for line in sampled.read_text(encoding="utf-8").splitlines() if line]
+            if all(ends):
+                run.cache["clipped_share"] = ends.count("length") / len(ends)
     if {"dataset", "rewards", "batch"} & set(groups) or options.dataset:
         try:
             source, name, split = data.dataset_of(settings, options.dataset)

@@ -954,18 +954,17 @@ def dead_groups(run: Run) -> Outcome:
 
 
 @check(
-    "completion-limit",
+    "cut-completions",
     "rewards",
     "waste",
     "a fifth or more of the sampled completions were cut at the limit",
     "trl#6263, trl#5759; 0.2 is judgement, 0.5 is dead",
 )
-def completion_limit(run: Run) -> Outcome:
+def cut_completions(run: Run) -> Outcome:
     found = inspected(run)
     clipped = found.get("clipped")
     if not clipped:
         raise config.NotKnown("the sampled completions do not say whether they were cut")
-    run.cache["clipped_share"] = clipped["value"]
     said = f"{clipped['value']:.0%} of {clipped['n']} sampled completions were cut ({run.say('max_completion_length')})"
     if clipped["value"] < 0.2:
         return passed(said)

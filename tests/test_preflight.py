@@ -133,7 +133,7 @@ CASES = {
     "memory": ({"device_gib": 0.05}, "verdict", {"device_gib": 140}),
     "calibration": ({"rewards": ["judged.ask"]}, "no calibration was given", {}),
 }  # fmt: skip
-GATES = {"success-rate", "dead-groups", "completion-limit", "inspection"}  # they read an inspection: tested below
+GATES = {"success-rate", "dead-groups", "cut-completions", "inspection"}  # they read an inspection: tested below
 
 
 def test_each_check_of_these_groups_has_its_case():
@@ -221,9 +221,9 @@ def test_gates_fail_on_samples_that_teach_nothing(tmp_path, project, check, paid
 
 
 @pytest.mark.parametrize(("finish", "verdict"), [("length", "fail"), ("stop", "pass"), (None, "not measured")])
-def test_the_completion_limit(tmp_path, project, finish, verdict):
+def test_cut_completions(tmp_path, project, finish, verdict):
     inspected(tmp_path, finish=finish, labels=0)
-    found = outcomes(project(), "completion-limit")
+    found = outcomes(project(), "cut-completions")
     assert [one["verdict"] for one in found] == [verdict], found
     assert finish != "length" or found[0]["severity"] == "dead"
 
