@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import inspect
 import io
 import json
@@ -73,13 +74,13 @@ def batches(per_device: int, accumulation: int, steps: int | None, whole: int | 
 
     Returns:
         `dict`: the settings, with `groups` (of one generation), `steps_per_rollout` (optimizer steps that one
-        generation serves), `real_batch` and `real_groups` (completions and prompts of one generation of the run). None if TRL refuses the
-        settings: then they are left as they are, so that it says so itself.
+        generation serves), `real_batch` and `real_groups` (completions and prompts of one generation of the run).
+        None if TRL refuses the settings: then they are left as they are, so that it says so itself.
 
     Example:
-        >>> batches(8, 16, None, None, 1, 8, world=4)
-        {'per_device': 16, 'accumulation': 2, 'steps': 2, 'group': 8, 'groups': 4, 'steps_per_rollout': 1.0,
-         'real_batch': 512, 'real_groups': 64}
+        >>> small = batches(8, 16, None, None, 1, 8, world=4)
+        >>> [small[name] for name in ("per_device", "accumulation", "steps", "groups", "real_batch", "real_groups")]
+        [16, 2, 2, 4, 512, 64]
         >>> batches(8, 4, 16, None, 1, 8)["steps_per_rollout"]  # four optimizer steps on each generation
         4.0
         >>> batches(6, 1, None, None, 1, 8) is None
@@ -149,7 +150,8 @@ def replaced(settings: preflight_config.Settings, world: int = 1, steps: int | N
                 switched.append({"setting": name, "from": get(name), "to": "not used", "why": "without vLLM"})
     for name, value, why in (
         ("use_transformers_continuous_batching", False, "needs a GPU"),
-        ("use_transformers_paged", False, "needs a GPU"), ("use_liger_kernel", False, "needs Triton"), ("torch_compile", False, "takes minutes"),
+        ("use_transformers_paged", False, "needs a GPU"),
+        ("use_liger_kernel", False, "needs Triton"), ("torch_compile", False, "takes minutes"),
         ("torch_compile_backend", None, "without torch_compile"), ("torch_compile_mode", None, "without torch_compile"),
         ("deepspeed", None, "one process"), ("fsdp", None, "one process"), ("fsdp_config", None, "one process"),
         ("parallelism_config", None, "one process"), ("fp16", False, "float32 on a CPU"),
@@ -301,9 +303,8 @@ def tiny_model(given: dict, tokenizer, seed: int):
             config = CONFIG_MAPPING[kind](**{**values, **ids})
             with torch.device("meta"):
                 model = AutoModelForCausalLM.from_config(config)
-            own = sum(p.numel() for p in model.parameters()) - sum(
-                part.weight.numel() for part in {model.get_input_embeddings(), model.get_output_embeddings()} if part
-            )
+            ends = [part.weight for part in (model.get_input_embeddings(), model.get_output_embeddings()) if part]
+            own = sum(p.numel() for p in model.parameters() if not any(p is end for end in ends))
             if own > MOST_PARAMETERS:
                 raise ValueError(f"{own:,} parameters are left")
             set_seed(seed)
@@ -465,29 +466,32 @@ def stand_in_reward_model(prompts, completions, **kwargs):
     return [0.0] * len(completions)
 
 
+# What `trl grpo` takes without an import path, and how it makes it (trl 1.16.0, scripts/grpo.py).
+OF_TRL = ("accuracy_reward", "reasoning_accuracy_reward", "think_format_reward", "get_soft_overlong_punishment")
+
+
 def load_functions(job: dict, settings, record: Record) -> list:
     """Rewards in the order of the run, each under the name that TRL logs."""
-    from trl import rewards as of_trl
-    from trl.trainer.utils import get_callable_name
-
     functions = []
-    in_config = not job["rewards"]
     for path in job["rewards"] or settings.rewards or []:
-        name = path.rpartition(".")[2]
-        with record.phase(f"reward {name}"):
-            of_library = path in sc.BUILT_IN and not in_config
-            if "." not in path and not of_library and path in of_trl.__all__:
-                reward = getattr(of_trl, path)
-                if path == "get_soft_overlong_punishment":  # as trl/scripts/grpo.py makes it
+        with record.phase(f"reward {path.rpartition('.')[2]}"):
+            if path in OF_TRL:
+                import trl.rewards
+
+                reward = getattr(trl.rewards, path)
+                if path == "get_soft_overlong_punishment":
                     reward = reward(max_completion_len=1280, soft_punish_cache=256)
             elif "." in path:
                 try:
                     reward = sc.load_reward(path)
-                except UserError as error:  # of a module that cannot be imported: what the run would die of
+                except UserError as error:  # what the run would die of; a wrong name alone is bad usage
                     raise ImportError(str(error)) from error.__context__
             else:
                 reward = sc.load_reward(path)
-            functions.append((get_callable_name(reward), reward))
+            named = reward
+            while isinstance(named, functools.partial):
+                named = named.func
+            functions.append((getattr(named, "__name__", type(named).__name__), reward))
     names = [name for name, _ in functions]
     for name in names:
         if names.count(name) > 1:
@@ -721,6 +725,7 @@ def rehearse(job: dict, record: Record) -> None:
             f"{job['config']}: no rewards with an import path{local if settings.local_rewards else ''}; give --rewards"
         )
     samples = samples_of(job["completions"])
+    functions = load_functions(job, settings, record)  # before anything that takes long
     with record.phase("load"):
         from datasets import Dataset
         from transformers import AutoTokenizer
@@ -730,7 +735,6 @@ def rehearse(job: dict, record: Record) -> None:
         rows, total = rows_of(job["dataset"], (small["groups"] if small else 8) * rollouts)
         record.say("rows", taken=len(rows), total=total, needed=small["real_groups"] if small else None)
         sc.check_prompts(rows, job["dataset"])
-        functions = load_functions(job, settings, record)
     named = job["model"] or settings.values.get("model_name_or_path")
     with record.phase("load"):
         config, words, where = model_folder(named)
@@ -819,6 +823,13 @@ def work() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    attempt(job)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads that a reward left behind do not hold it
+
+
+def attempt(job: dict) -> None:
     record = Record(job["events"])
     try:
         rehearse(job, record)
@@ -836,9 +847,7 @@ def work() -> None:
                    frame=user_frame(error))  # fmt: skip
     record._turn()
     record.say("seconds", seconds=record.seconds)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # threads that a reward left behind do not hold it
+    os.close(record.file)
 
 
 # ---- the parent: a budget, and the report from what the child wrote
@@ -924,7 +933,8 @@ def rewards_of(events: list[dict], share: int | None) -> dict[str, dict]:
     for one in events:
         if one["event"] == "columns":
             found[one["reward"]] = {
-                "received": one["received"], "not_received": [name for name, needed in one["missing"].items() if needed],
+                "received": one["received"],
+                "not_received": [name for name, needed in one["missing"].items() if needed],
                 "optional_not_received": [name for name, needed in one["missing"].items() if not needed],
             }  # fmt: skip
     for name, about in found.items():
@@ -1011,7 +1021,7 @@ def report_of(events: list[dict], ended: str, job: dict, seconds: float, budget_
               "the dataset gives too few prompts for one generation, or training stopped early")  # fmt: skip
     rows = first.get("rows")
     if rows and rows["total"] is not None and rows["needed"] and rows["total"] < rows["needed"]:
-        fault("too_few_rows", f"a generation of the run takes {rows['needed']} prompts, the dataset has {rows['total']}",
+        fault("too_few_rows", f"one generation takes {rows['needed']} prompts, the dataset has {rows['total']}",
               "the run would end without a step: smaller batches, or more rows")  # fmt: skip
     if "vocabulary" in first:
         one = first["vocabulary"]
