@@ -15,6 +15,7 @@ that rewards read real text. What was switched to run here is listed from -> to 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import functools
 import inspect
@@ -398,6 +399,8 @@ def user_frame(error: BaseException) -> str | None:
     """`file:line` of the last frame that belongs to nobody's package, nor to this file."""
     inside = (os.path.dirname(os.__file__), "site-packages", "dist-packages", "<frozen", os.path.abspath(__file__))
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not any(one in f.filename for one in inside)]
+    if not frames and error.__cause__ is not None:
+        return user_frame(error.__cause__)
     return f"{os.path.relpath(frames[-1].filename)}:{frames[-1].lineno}" if frames else None
 
 
@@ -519,6 +522,8 @@ def rows_of(source: str, count: int) -> tuple[list[dict], int | None]:
         raise UserError(f"--dataset {source}: cannot be read ({type(error).__name__}: {reason})") from None
     if not rows:
         raise UserError(f"--dataset {source}: no rows")
+    if pictures := {"image", "images"} & set(rows[0]):
+        raise UserError(f"--dataset {source}: has {pictures.pop()}, and prompts with images are not rehearsed")
     if "prompt" not in rows[0]:
         raise UserError(f'--dataset {source}: no column "prompt"; it has {", ".join(sorted(rows[0]))}')
     if len(rows) < count:
@@ -581,6 +586,17 @@ def model_folder(named: str | None) -> tuple[dict | None, str | None, str]:
     return None, None, f"{named}: no such folder here, and the hub did not give it"
 
 
+def given_to_trainer(settings) -> list[str]:
+    """Arguments of a script's GRPOTrainer that have no setting and so are left out here."""
+    if settings.kind != "python":
+        return []
+    left_out = ("tools", "environment_factory", "rollout_func", "callbacks", "optimizers", "reward_processing_classes",
+                "processing_class", "eval_dataset")  # fmt: skip
+    calls = [node for node in ast.walk(ast.parse(settings.text)) if isinstance(node, ast.Call)]
+    trainers = [call for call in calls if preflight_config.called(call) in preflight_config.TRAINERS]
+    return [keyword.arg for call in trainers[:1] for keyword in call.keywords if keyword.arg in left_out]
+
+
 def build_config(settings, change: dict, work: Path):
     """GRPOConfig and LoRA settings of the run: a YAML through TRL's own parser, a script by its known values."""
     from trl import DatasetMixtureConfig, GRPOConfig, ModelConfig, TrlParser, get_peft_config
@@ -637,9 +653,9 @@ def trainer_class(record: Record, samples: list[dict], tokenizer):
         sample = own[turn.get(key, 0) % len(own)]
         turn[key] = turn.get(key, 0) + 1
         ids = tokenizer(said(sample["completion"]), add_special_tokens=False)["input_ids"]
-        if len(ids) < FORCED_TOKENS and (sample.get("finish") != "length" or not ids):
+        if len(ids) < FORCED_TOKENS and sample.get("finish") != "length" and tokenizer.eos_token_id is not None:
             return [*ids, tokenizer.eos_token_id], bool(key)
-        return ids[:FORCED_TOKENS], bool(key)
+        return ids[:FORCED_TOKENS] or [tokenizer.pad_token_id], bool(key)
 
     class Rehearsal(GRPOTrainer):
         def _generate(self, prompts):
@@ -725,6 +741,10 @@ def rehearse(job: dict, record: Record) -> None:
             f"{job['config']}: no rewards with an import path{local if settings.local_rewards else ''}; give --rewards"
         )
     samples = samples_of(job["completions"])
+    for name in given_to_trainer(settings):
+        also(f"{name}=... of GRPOTrainer in {settings.path.name}: an object that only running the script would make")
+    if settings.kind == "python":
+        sys.path.insert(0, os.path.abspath(settings.path.parent))  # as `python train.py` does
     functions = load_functions(job, settings, record)  # before anything that takes long
     with record.phase("load"):
         from datasets import Dataset
@@ -741,7 +761,10 @@ def rehearse(job: dict, record: Record) -> None:
         tokenizer = None
         if words:
             try:
-                tokenizer = AutoTokenizer.from_pretrained(words, padding_side="left", truncation_side="left")
+                tokenizer = AutoTokenizer.from_pretrained(
+                    words, padding_side="left", truncation_side="left",  # as GRPOTrainer loads it
+                    trust_remote_code=settings.values.get("trust_remote_code") is True,
+                )  # fmt: skip
             except Exception as error:  # tokenizers fail in many ways
                 if Path(words).is_dir():
                     raise
@@ -776,6 +799,8 @@ def rehearse(job: dict, record: Record) -> None:
         )  # fmt: skip
         model.save_pretrained(work / "model")
         tokenizer.save_pretrained(work / "model")
+        if words and (Path(words) / "generation_config.json").is_file():  # more tokens may end a completion there
+            shutil.copy(Path(words) / "generation_config.json", work / "model")
     if "use_peft" in settings.unread:
         also(f"LoRA: `{settings.unread['use_peft']}` is known only when the script runs, so the whole model is trained")
     with record.phase("construct"):
@@ -1032,7 +1057,13 @@ def report_of(events: list[dict], ended: str, job: dict, seconds: float, budget_
         known = "rewards" if name.startswith("reward") else PHASE_OF.get(name, name)
         if known in spent:
             spent[known] += part
-    spent["other"] = max(0.0, seconds - sum(spent.values()))
+    rest = max(0.0, seconds - sum(spent.values()))
+    at = "rewards" if doing.startswith("reward") else PHASE_OF.get(doing, doing)
+    if ended == "end" or at not in spent:
+        spent["other"] = rest
+    else:  # what was cut short had no chance to be counted
+        spent[at] += rest
+        spent["other"] = 0.0
     parquet = by_event.get("parquet", [None])[0]
     parquet = {**parquet, "kept": job["keep"], "file": parquet["file"] if job["keep"] else None} if parquet else None
     rollouts = by_event.get("rewards", [])
