@@ -26,6 +26,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -33,6 +34,7 @@ import tempfile
 import threading
 import time
 import traceback
+import urllib.parse
 from pathlib import Path
 
 import preflight_config
@@ -46,7 +48,9 @@ SCHEMA_VERSION = 1
 BUDGET_S = 90
 COMPLETIONS = 32  # of one generation at most; judgement: enough for several groups, seconds on two cores
 GENERATED_TOKENS = 24  # of what the random model writes: noise, and each token costs a pass
-FORCED_TOKENS = 512  # of a completion that you sampled; the rest is cut
+FORCED_TOKENS = 8192  # of a completion that you sampled, as rewards read it; the rest is cut
+TRAINED_TOKENS = 512  # of a completion that the loss reads, fewer with a large vocabulary:
+LOGITS = 2e8  # tokens times vocabulary of one generation; more takes minutes on a CPU
 MOST_STEPS = 8  # taken on its own account to reach a second generation
 EPILOG = """
 example:
@@ -636,6 +640,7 @@ def build_config(settings, change: dict, work: Path):
 def trainer_class(record: Record, samples: list[dict], tokenizer):
     """GRPOTrainer that says what it does and takes half of each group from the samples."""
     import torch
+    import trl.trainer.utils
     from transformers import TrainerCallback
     from trl import GRPOTrainer
 
@@ -657,11 +662,26 @@ def trainer_class(record: Record, samples: list[dict], tokenizer):
             return [*ids, tokenizer.eos_token_id], bool(key)
         return ids[:FORCED_TOKENS] or [tokenizer.pad_token_id], bool(key)
 
+    # Off a GPU, TRL scores every position, prompts too (trl 1.16.0, trainer/utils.py, add_fused_lm_head): minutes with
+    # a real vocabulary. As on a GPU, only completions are scored here; the kernels keep to torch.
+    if hasattr(trl.trainer.utils, "_use_triton"):
+        trl.trainer.utils._use_triton = lambda device: True
+
     class Rehearsal(GRPOTrainer):
         def _generate(self, prompts):
             self.rehearsed = {"prompts": prompts, "forced": set(), "others": 0, "long": 0}
             with record.phase("generate"):
-                return super()._generate(prompts)
+                prompt_ids, completion_ids, *rest = super()._generate(prompts)
+            self.rehearsed["ids"] = completion_ids
+            most = int(max(8, min(TRAINED_TOKENS, LOGITS / len(tokenizer) / len(prompts))))
+            if any(len(ids) > most for ids in completion_ids):
+                record.say("trained", tokens=most)
+            # The last token stays: it says whether a completion was truncated.
+            return (
+                prompt_ids,
+                [ids if len(ids) <= most else [*ids[: most - 1], ids[-1]] for ids in completion_ids],
+                *rest,
+            )
 
         def _generate_single_turn(self, prompt_ids, images, multimodal_fields, num_generations, **more):
             prompts, taken = self.rehearsed["prompts"], {}
@@ -681,7 +701,7 @@ def trainer_class(record: Record, samples: list[dict], tokenizer):
         def _calculate_rewards(self, inputs, prompts, completions, completion_ids_list):
             training = self.model.training
             with record.phase("rewards"):
-                found = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+                found = super()._calculate_rewards(inputs, prompts, completions, self.rehearsed["ids"])
             totals = (found * self.reward_weights.to(found.device)).nansum(dim=1)
             totals[found.isnan().all(dim=1)] = torch.nan
             size = self.num_generations if training else self.num_generations_eval
@@ -813,7 +833,7 @@ def rehearse(job: dict, record: Record) -> None:
     if not samples:
         also("realistic text: all completions came from the random model (--completions forces yours)")
     else:
-        also(f"completions of yours beyond {FORCED_TOKENS} tokens: cut there; max_completion_length does not cut them")
+        also(f"max_completion_length on completions of yours: they stay whole, up to {FORCED_TOKENS} tokens")
     with record.phase("build trainer"):
         class_, steps = trainer_class(record, samples, tokenizer)
         data = Dataset.from_list(rows)
@@ -841,9 +861,23 @@ def rehearse(job: dict, record: Record) -> None:
                    rows=pyarrow.parquet.ParquetFile(found[-1]).metadata.num_rows, files=len(found))  # fmt: skip
 
 
+def hub_answers() -> bool:
+    """Whether there is a way to the hub, as far as one connection tells; behind a proxy nobody knows."""
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        return True
+    address = urllib.parse.urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
+    try:
+        with socket.create_connection((address.hostname, address.port or 443), timeout=3):
+            return True
+    except (OSError, TypeError, ValueError):
+        return False
+
+
 def work() -> None:
     """The child: a job on stdin, one line for each event in the job's file; what is printed goes to the log."""
     job = json.loads(sys.stdin.read())
+    if not hub_answers():
+        os.environ["HF_HUB_OFFLINE"] = "1"  # else each question to the hub is put again for half a minute
     with contextlib.suppress(Exception):  # Linux: end with the parent, whatever ends that
         import ctypes
 
@@ -851,6 +885,7 @@ def work() -> None:
     attempt(job)
     sys.stdout.flush()
     sys.stderr.flush()
+    end_children(os.getpid())  # while they can still be found; those of a reward may outlive it
     os._exit(0)  # threads that a reward left behind do not hold it
 
 
@@ -878,19 +913,21 @@ def attempt(job: dict) -> None:
 # ---- the parent: a budget, and the report from what the child wrote
 
 
-def end_with_children(process: subprocess.Popen) -> None:
-    """Kill a process, its group, and whatever it started that left the group."""
-    others = []
-    with contextlib.suppress(Exception):  # psutil comes with accelerate
+def end_children(pid: int) -> None:
+    """Kill whatever a process started, also what left its group."""
+    with contextlib.suppress(Exception):  # psutil comes with accelerate; a process may end meanwhile
         import psutil
 
-        others = psutil.Process(process.pid).children(recursive=True)
+        for child in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+
+
+def end_with_children(process: subprocess.Popen) -> None:
+    if process.poll() is None:
+        end_children(process.pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    for other in others:
-        with contextlib.suppress(Exception):
-            other.kill()
-    process.kill()
     process.wait()
 
 
@@ -898,7 +935,11 @@ def watch(job: dict, budget_s: float) -> tuple[list[dict], str, float]:
     """Run the child; its events, how it ended ("end", "budget" or "status N"), and the seconds that it took."""
     drop = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     environment = {k: v for k, v in os.environ.items() if k not in drop and not k.startswith("ACCELERATE_")}
-    quiet = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    quiet = {
+        "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        # glibc would hand the memory of each block of logits back, and ask for it again
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 33), "MALLOC_TOP_PAD_": str(1 << 26),
+    }  # fmt: skip
     environment = {**quiet, **environment}
     log = Path(job["work"]) / "rehearsal.log"
     started = time.monotonic()
@@ -1067,6 +1108,10 @@ def report_of(events: list[dict], ended: str, job: dict, seconds: float, budget_
     parquet = by_event.get("parquet", [None])[0]
     parquet = {**parquet, "kept": job["keep"], "file": parquet["file"] if job["keep"] else None} if parquet else None
     rollouts = by_event.get("rewards", [])
+    not_rehearsed = [one["what"] for one in by_event.get("not rehearsed", [])]
+    if "trained" in by_event:
+        tokens = min(one["tokens"] for one in by_event["trained"])
+        not_rehearsed.append(f"the loss beyond the first {tokens} tokens of a completion; rewards read all of them")
     return {
         "schema_version": SCHEMA_VERSION, "verdict": "fail" if faults or ended != "end" else "pass", "faults": faults,
         "steps": {"asked": plan["steps"], "done": done, "generations": len({g["generation"] for g in trained}),
@@ -1081,7 +1126,7 @@ def report_of(events: list[dict], ended: str, job: dict, seconds: float, budget_
         "seconds": {"total": seconds, **spent, "rewards_by_function": {n: r["seconds"] for n, r in rewards.items()}},
         "parquet": parquet, "model": by_event.get("model", [None])[0], "rows": by_event.get("rows", [None])[0],
         "switched": plan["switched"], "unknown": plan["unknown"],
-        "not_rehearsed": [one["what"] for one in by_event.get("not rehearsed", [])],
+        "not_rehearsed": not_rehearsed,
         "kept": job["work"] if job["keep"] else None,
     }  # fmt: skip
 

@@ -107,6 +107,9 @@ def rehearse(place, monkeypatch, capsys):
         events = [json.loads(line) for line in Path(job["events"]).read_text().splitlines()]
         return events, "end", 1.0
 
+    import trl.trainer.utils
+
+    monkeypatch.setattr(trl.trainer.utils, "_use_triton", trl.trainer.utils._use_triton)  # put back afterwards
     monkeypatch.setattr(pr, "watch", inside)
     monkeypatch.setattr(pr.signal, "signal", lambda *_: None)
     monkeypatch.chdir(place)
@@ -282,7 +285,7 @@ def test_off_policy_stays_off_policy_with_lora_on_experts(rehearse, place):
     assert report["real_completions_per_process"] == 128
 
 
-def test_a_chat_template_of_the_users_own_and_an_async_reward(rehearse, place):
+def test_a_chat_template_of_the_users_own_and_an_async_reward(rehearse, place, monkeypatch):
     tokenizer = pr.stand_in_tokenizer(["What is + ? it is so . 0123456789 user assistant <>|"])
     tokenizer.chat_template = (
         "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
@@ -294,8 +297,12 @@ def test_a_chat_template_of_the_users_own_and_an_async_reward(rehearse, place):
         tokenizer.save_pretrained(folder)
     rows = [{"prompt": [{"role": "user", "content": f"What is {a} + 1?"}], "answer": str(a + 1)} for a in range(20)]
     (place / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr(pr, "LOGITS", 1)  # as with a large vocabulary: the loss reads little, rewards read all
     code, report = rehearse("later", dataset="chat.jsonl", model="model")
     assert code == 0, report["faults"]
+    assert "the loss beyond the first 8 tokens of a completion; rewards read all of them" in report["not_rehearsed"]
+    sample = json.loads((place / "samples.jsonl").read_text().splitlines()[3])["completion"]
+    assert report["groups"][1]["rewards"]["later"][2] == len(sample) % 7 and report["groups"][1]["forced"] == 2
     assert report["model"]["template"] and report["model"]["tokenizer"] == "model"
     assert (
         report["model"]["model_type"] == "qwen2"
@@ -359,7 +366,8 @@ def test_a_gradient_of_0_where_groups_differ(rehearse, place):
         "".join(json.dumps(json.loads(line) | {"finish": "length"}) + "\n" for line in lines)
     )
     config = "num_generations: 4\nper_device_train_batch_size: 8\nmask_truncated_completions: true\n"
-    code, report = rehearse("length", config=config + "max_completion_length: 8\n", completions="cut.jsonl")
+    never_ends = "generation_kwargs: {suppress_tokens: [0, 1]}\n"
+    code, report = rehearse("length", config=config + never_ends, completions="cut.jsonl")
     assert code == 1 and set(kinds(report)) == {"grad_norm"} and report["dead_share"] == 0
     assert "grad_norm is 0 though groups differ" in report["faults"][0]["evidence"]
 
