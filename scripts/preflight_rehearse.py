@@ -648,6 +648,7 @@ def trainer_class(record: Record, samples: list[dict], tokenizer):
     for sample in samples:
         by_prompt.setdefault(sc.prompt_key(sample.get("prompt")), []).append(sample)
     turn: dict[str, int] = {}
+    altered: set[str] = set()  # texts that the tokenizer does not give back
 
     def take(prompt) -> tuple[list[int], bool]:
         """Tokens of the next sample for this prompt, or of any, and whether it was this prompt's."""
@@ -657,7 +658,10 @@ def trainer_class(record: Record, samples: list[dict], tokenizer):
             key, own = "", samples
         sample = own[turn.get(key, 0) % len(own)]
         turn[key] = turn.get(key, 0) + 1
-        ids = tokenizer(said(sample["completion"]), add_special_tokens=False)["input_ids"]
+        text = said(sample["completion"])
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        if len(ids) <= FORCED_TOKENS and tokenizer.decode(ids, skip_special_tokens=True).split() != text.split():
+            altered.add(text)
         if len(ids) < FORCED_TOKENS and sample.get("finish") != "length" and tokenizer.eos_token_id is not None:
             return [*ids, tokenizer.eos_token_id], bool(key)
         return ids[:FORCED_TOKENS] or [tokenizer.pad_token_id], bool(key)
@@ -669,7 +673,7 @@ def trainer_class(record: Record, samples: list[dict], tokenizer):
 
     class Rehearsal(GRPOTrainer):
         def _generate(self, prompts):
-            self.rehearsed = {"prompts": prompts, "forced": set(), "others": 0, "long": 0}
+            self.rehearsed = {"prompts": prompts, "forced": set(), "others": 0, "long": 0, "altered": 0}
             with record.phase("generate"):
                 prompt_ids, completion_ids, *rest = super()._generate(prompts)
             self.rehearsed["ids"] = completion_ids
@@ -695,6 +699,7 @@ def trainer_class(record: Record, samples: list[dict], tokenizer):
             self.rehearsed |= {
                 "forced": set(taken), "others": sum(not own for _, own in taken.values()),
                 "long": sum(len(tokens) > self.max_completion_length for tokens, _ in taken.values()),
+                "altered": len(altered),
             }  # fmt: skip
             return [ids[i] for i in range(len(prompt_ids))], None
 
@@ -708,7 +713,7 @@ def trainer_class(record: Record, samples: list[dict], tokenizer):
             record.say(
                 "rewards", eval=not training, step=self.state.global_step, size=size, names=self.reward_func_names,
                 rewards=found.tolist(), totals=totals.tolist(), forced=sorted(self.rehearsed["forced"]),
-                others=self.rehearsed["others"], long=self.rehearsed["long"],
+                **{name: self.rehearsed[name] for name in ("others", "long", "altered")},
                 starts=[said(p[-1:] if isinstance(p, list) else p)[:80] for p in prompts[::size]],
             )  # fmt: skip
             return found
@@ -1109,6 +1114,8 @@ def report_of(events: list[dict], ended: str, job: dict, seconds: float, budget_
     parquet = {**parquet, "kept": job["keep"], "file": parquet["file"] if job["keep"] else None} if parquet else None
     rollouts = by_event.get("rewards", [])
     not_rehearsed = [one["what"] for one in by_event.get("not rehearsed", [])]
+    if altered := max((one["altered"] for one in rollouts), default=0):
+        not_rehearsed.append(f"{altered} completions of yours as they are: encoded and decoded they are other texts")
     if "trained" in by_event:
         tokens = min(one["tokens"] for one in by_event["trained"])
         not_rehearsed.append(f"the loss beyond the first {tokens} tokens of a completion; rewards read all of them")
@@ -1120,6 +1127,7 @@ def report_of(events: list[dict], ended: str, job: dict, seconds: float, budget_
         "dead_share": sum(g["dead"] for g in trained) / len(trained) if trained else None,
         "forced": {"completions": forced, "of": sum(len(g["totals"]) for g in trained),
                    "of_other_prompts": sum(one["others"] for one in rollouts if not one["eval"]),
+                   "altered_by_the_tokenizer": max((one["altered"] for one in rollouts), default=0),
                    "longer_than_the_run_allows": sum(one["long"] for one in rollouts if not one["eval"])},
         "rewards": rewards, "real_completions_per_process": share,
         "projected_reward_seconds": sum(r["projected_seconds"] or 0 for r in rewards.values()) if share else None,

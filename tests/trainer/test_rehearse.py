@@ -15,7 +15,6 @@ from pathlib import Path
 import preflight_config
 import preflight_rehearse as pr
 import pytest
-import tiny_model
 from score_completions import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -291,27 +290,30 @@ def test_a_chat_template_of_the_users_own_and_an_async_reward(rehearse, place, m
         "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
         "<|{{ m.role }}|>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
-    model = tiny_model.build_model(tokenizer, hidden_size=256)
-    for folder in (place / "model",):
-        model.config.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+    for kind in ("llama", "qwen2"):
+        pr.tiny_model({"model_type": kind}, tokenizer, seed=0).config.save_pretrained(place / kind)
+        tokenizer.save_pretrained(place / kind)
     rows = [{"prompt": [{"role": "user", "content": f"What is {a} + 1?"}], "answer": str(a + 1)} for a in range(20)]
     (place / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr(pr, "LOGITS", 1)  # as with a large vocabulary: the loss reads little, rewards read all
-    code, report = rehearse("later", dataset="chat.jsonl", model="model")
+    code, report = rehearse("later", dataset="chat.jsonl", model="llama")
     assert code == 0, report["faults"]
     assert "the loss beyond the first 8 tokens of a completion; rewards read all of them" in report["not_rehearsed"]
     sample = json.loads((place / "samples.jsonl").read_text().splitlines()[3])["completion"]
     assert report["groups"][1]["rewards"]["later"][2] == len(sample) % 7 and report["groups"][1]["forced"] == 2
-    assert report["model"]["template"] and report["model"]["tokenizer"] == "model"
+    assert report["model"]["template"] and report["model"]["tokenizer"] == "llama"
     assert (
-        report["model"]["model_type"] == "qwen2"
+        report["model"]["model_type"] == "llama"
         and report["forced"]["of_other_prompts"] == report["forced"]["completions"]
     )
     assert not any("template" in line for line in report["not_rehearsed"])
+    assert report["forced"]["altered_by_the_tokenizer"] == 0
+    # transformers 5 takes this kind's own class for the same files, and loses words; so would the run
+    code, report = rehearse("later", dataset="chat.jsonl", model="qwen2")
+    assert report["forced"]["altered_by_the_tokenizer"] > 0
     rows[0]["prompt"].insert(0, {"role": "system", "content": "Think."})
     (place / "chat.jsonl").write_text(json.dumps(rows[0]) + "\n" + json.dumps(rows[0]) + "\n")
-    code, report = rehearse("later", dataset="chat.jsonl", model="model")
+    code, report = rehearse("later", dataset="chat.jsonl", model="llama")
     assert (
         code == 1
         and report["exceptions"][0]["where"] == "generate"
