@@ -304,7 +304,9 @@ def tiny_model(given: dict, tokenizer, seed: int):
     for layers in (2, 6, 9):  # some kinds of layers come later in the stack
         try:
             kind, values = tiny_values(given, len(tokenizer), layers)
-            ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id", None) for name in ("pad", "bos", "eos")}
+            eos = tokenizer.eos_token_id or 0
+            ids = {"eos_token_id": eos, "pad_token_id": tokenizer.pad_token_id or eos}
+            ids["bos_token_id"] = eos if tokenizer.bos_token_id is None else tokenizer.bos_token_id
             config = CONFIG_MAPPING[kind](**{**values, **ids})
             with torch.device("meta"):
                 model = AutoModelForCausalLM.from_config(config)
@@ -880,13 +882,13 @@ def hub_answers() -> bool:
 
 def work() -> None:
     """The child: a job on stdin, one line for each event in the job's file; what is printed goes to the log."""
-    job = json.loads(sys.stdin.read())
-    if not hub_answers():
-        os.environ["HF_HUB_OFFLINE"] = "1"  # else each question to the hub is put again for half a minute
     with contextlib.suppress(Exception):  # Linux: end with the parent, whatever ends that
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    job = json.loads(sys.stdin.read())
+    if not hub_answers():
+        os.environ["HF_HUB_OFFLINE"] = "1"  # else each question to the hub is put again for half a minute
     attempt(job)
     sys.stdout.flush()
     sys.stderr.flush()
