@@ -446,6 +446,9 @@ def kept_of(config):
     [
         ({"model_type": "qwen3_moe", "num_experts": 128}, lambda c: c.num_experts == 4 and c.num_experts_per_tok == 2),
         ({"model_type": "gemma3_text"}, lambda c: len(set(c.layer_types)) == 2),
+        ({"model_type": "phi3", "hidden_size": 3072, "original_max_position_embeddings": 4096,
+          "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 48, "long_factor": [2.0] * 48}},
+         lambda c: c.rope_parameters["rope_type"] == "longrope"),
         ({"model_type": "deepseek_v3"}, lambda c: c.q_lora_rank == 16 and c.n_routed_experts == 4),
         ({"model_type": "gpt2", "attn_pdrop": 0.3}, lambda c: c.attn_pdrop == 0.3 and c.n_embd == 64),
         ({"model_type": "gemma3", "text_config": {"num_key_value_heads": 1}}, lambda c: c.num_key_value_heads == 1),

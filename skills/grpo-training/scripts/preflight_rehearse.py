@@ -59,6 +59,9 @@ example:
 A script (train.py) is parsed and never run: its rewards are named with --rewards, and settings known only when it runs
 are left at TRL's default and listed. The config's own reward_funcs are taken where --rewards is not given.
 
+kinds of fault: exception, reward_raised, reward_only_none, reward_not_finite, all_groups_dead, no_signal (only a random
+model wrote), grad_norm, no_step, steps_missing, too_few_rows, vocabulary, process_died, over_budget
+
 exit codes: 0 = the steps ran and nothing dead was seen, 1 = an exception, no step, a reward that raised or gave only
 None, all groups dead, a gradient of 0 or NaN, or over the budget, 2 = bad usage or input, 130 = interrupted
 """
@@ -283,10 +286,23 @@ def tiny_values(given: dict, vocabulary: int, layers: int = 2) -> tuple[str, dic
             values[name(known)] = most
         elif isinstance(value, list) and all(isinstance(one, int) for one in value):
             values[name(known)] = [min(one, most) for one in value]
+    _shorten_rope(values.get("rope_parameters"))
     for known in ("vocab_size", "vocab_size_per_layer_input"):
         if known == "vocab_size" or known in values:
             values[name(known)] = vocabulary
     return full.model_type, values
+
+
+def _shorten_rope(rope: dict | None) -> None:
+    """One factor for each pair of dimensions of a head, which has fewer now; for each kind of layer, or for all."""
+    for name, value in (rope or {}).items():
+        pairs = int(SMALL["head_dim"] * rope.get("partial_rotary_factor", 1)) // 2
+        if isinstance(value, dict):
+            _shorten_rope(value)
+        elif name in ("short_factor", "long_factor"):
+            rope[name] = value[:pairs]
+        elif name == "mrope_section":
+            rope[name] = [pairs - 2 * (pairs // 3), pairs // 3, pairs // 3]
 
 
 def tiny_model(given: dict, tokenizer, seed: int):
@@ -1090,7 +1106,7 @@ def report_of(events: list[dict], ended: str, job: dict, seconds: float, budget_
                 fault("grad_norm", f"step {one['step']}: grad_norm is 0 though groups differ in reward",
                       "look for what removes every token: masks, clipping, weights of 0")  # fmt: skip
     if done < plan["steps"] and not faults and "usage" not in first:
-        fault("no_step" if not done else "exception", f"{done} of {plan['steps']} steps were done",
+        fault("steps_missing" if done else "no_step", f"{done} of {plan['steps']} steps were done",
               "the dataset gives too few prompts for one generation, or training stopped early")  # fmt: skip
     rows = first.get("rows")
     if rows and rows["total"] is not None and rows["needed"] and rows["total"] < rows["needed"]:
@@ -1152,8 +1168,9 @@ def show(report: dict) -> None:
         print(f"  step {one['step']}: " + ", ".join(f"{k} {v:.4g}" for k, v in shown.items() if isinstance(v, float)))
     if report["groups"]:
         forced = report["forced"]
-        print(f"  groups: {len(report['groups'])}, dead {report['dead_share'] or 0:.0%}; {forced['completions']} of"
-              f" {forced['of']} completions are yours, {forced['of_other_prompts']} of them of other prompts,"
+        trained = sum(not group["eval"] for group in report["groups"])
+        print(f"  groups: {trained}, dead {report['dead_share'] or 0:.0%}; {forced['completions']} of {forced['of']}"
+              f" completions are yours, {forced['of_other_prompts']} of them of other prompts,"
               f" {forced['longer_than_the_run_allows']} longer than max_completion_length")  # fmt: skip
     for name, one in report["rewards"].items():
         notes = [f"mean {one['mean']:.3g}"] if one["mean"] is not None else []
