@@ -51,10 +51,11 @@ def build_tokenizer(texts: list[str]):
 
 
 def build_model(tokenizer, seed: int = 0, hidden_size: int = 64, layers: int = 2):
-    from transformers import Qwen2Config, Qwen2ForCausalLM, set_seed
+    # Not every kind: transformers 5 ignores a saved pre-tokenizer where it has a tokenizer class for the kind of model.
+    from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
     set_seed(seed)
-    config = Qwen2Config(
+    config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden_size,
         intermediate_size=2 * hidden_size,
@@ -67,7 +68,7 @@ def build_model(tokenizer, seed: int = 0, hidden_size: int = 64, layers: int = 2
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
     )
-    return Qwen2ForCausalLM(config)
+    return LlamaForCausalLM(config)
 
 
 def render(tokenizer, prompt) -> str:

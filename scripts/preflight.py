@@ -105,7 +105,7 @@ def write(path: Path, text: str, fresh: bool) -> None:
 
 def as_text(record: dict, everything: bool) -> str:
     lines = []
-    for group in record["groups"]:
+    for group in [*record["groups"], *(["rehearsal"] if record["rehearsal"] else [])]:
         entries = [one for one in record["checks"] if one["group"] == group]
         fine = sum(one["verdict"] == "pass" for one in entries)
         lines.append(f"{group}: {fine} of {len(entries)} pass")
@@ -121,8 +121,6 @@ def as_text(record: dict, everything: bool) -> str:
                 lines += _wrapped("      waived: ", one["waived"])
             elif one["fix"]:
                 lines += _wrapped("      fix: ", one["fix"])
-    if record["rehearsal"]:
-        lines.append(f"rehearsal: {record['rehearsal'].get('verdict')}")
     counts = record["counts"]
     told = ", ".join(f"{counts[name]} {name}" for name in checks.SEVERITIES)
     lines.append(f"{record['verdict'].upper()}: {told}; {counts['not_measured']} not measured; {counts['pass']} pass")
@@ -239,7 +237,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def waivers_of(texts: list[str]) -> dict[str, str]:
     found = {}
-    known = {one.id for one in checks.CHECKS}
+    known = {one.id for one in checks.CHECKS} | {"rehearsal"}
     for text in texts:
         name, _, reason = text.partition("=")
         if not reason.strip():
@@ -279,32 +277,42 @@ def gather(options: argparse.Namespace, groups: tuple[str, ...]) -> checks.Run:
     return run
 
 
-def rehearse(run: checks.Run) -> dict:
-    """One entry for what `preflight_rehearse.py` says."""
+def rehearse(run: checks.Run) -> list[dict]:
+    """What `preflight_rehearse.py` says: one entry, or one for each fault."""
     options = run.options
     arguments = ["preflight_rehearse.py", "--config", str(options.config), "--json"]
     arguments += ["--dataset", str(run.cache["source"])] if run.cache.get("source") else []
     try:
         arguments += ["--rewards", *data.rewards_of(run)]
     except config.NotKnown as error:
-        return _rehearsal("not measured", str(error), "give --rewards")
+        return [_rehearsal("not measured", str(error), "give --rewards")]
     arguments += ["--model", options.model] if options.model else []
+    arguments += ["--gpus", str(run.world)] if run.world > 1 else []
     sampled = options.completions or str(Path(options.inspection) / "completions.jsonl")
     arguments += ["--completions", sampled] if Path(sampled).exists() or options.completions else []
     print("note: rehearsing, about a minute", file=sys.stderr)
     try:
         code, answer = data.command(arguments, 150)
     except data.CommandFailed as error:
-        return _rehearsal("not measured", str(error), " ".join(map(shlex.quote, ["python", *arguments])))
+        return [_rehearsal("not measured", str(error), " ".join(map(shlex.quote, ["python", *arguments])))]
     run.cache["rehearsal"] = answer
-    said = f"{answer.get('steps_done')} of {answer.get('steps_asked')} steps"
-    reasons = "; ".join(map(str, answer.get("reasons") or ()))
-    return _rehearsal("pass" if code == 0 else "fail", f"{said}{': ' if reasons else ''}{reasons}", "see rehearsal")
+    steps, switched = answer["steps"], [one["setting"] for one in answer["switched"]]
+    said = f"{steps['done']} of {steps['asked']} steps on a tiny model in {answer['seconds']['total']:.0f} s"
+    said += f"; switched to run here, so not rehearsed: {', '.join(switched)}" if switched else ""
+    if code == 0:
+        return [_rehearsal("pass", said)]
+    found = []
+    for fault in answer["faults"]:
+        # A random model that wrote everything itself says nothing of rewards that pay nothing.
+        verdict = "not measured" if fault["kind"] == "no_signal" else "fail"
+        found.append(_rehearsal(verdict, f"{fault['kind']}: {fault['evidence']}", fault["fix"], fault["kind"]))
+    return found or [_rehearsal("not measured", f"exit code {code} without a fault; {said}", "run it alone")]
 
 
-def _rehearsal(verdict: str, evidence: str, fix_text: str) -> dict:
+def _rehearsal(verdict: str, evidence: str, fix_text: str = "", kind: str = "") -> dict:
+    waive = f"rehearsal:{kind}" if kind else "rehearsal"
     return {"id": "rehearsal", "group": "rehearsal", "severity": "dead", "verdict": verdict, "evidence": evidence,
-            "fix": "" if verdict == "pass" else fix_text, "waive": "rehearsal", "change": {}, "rename": {}}  # fmt: skip
+            "fix": fix_text, "waive": waive, "change": {}, "rename": {}}  # fmt: skip
 
 
 def run_all(options: argparse.Namespace) -> int:
@@ -320,7 +328,7 @@ def run_all(options: argparse.Namespace) -> int:
     run = gather(options, groups)
     entries = checks.results(run, groups)
     if options.rehearse:
-        entries.append(rehearse(run))
+        entries += rehearse(run)
     record = record_of(run, entries, waivers, groups)
     if options.record:
         write(options.record, json.dumps(record, indent=1) + "\n", fresh=False)

@@ -479,3 +479,19 @@ def test_help_is_quick_and_says_what_it_must():
     assert result.returncode == 0
     for word in ("example", "exit codes", "severity", *checks.GROUPS):
         assert word in result.stdout, word
+
+
+def test_a_rehearsal_is_part_of_the_answer(tmp_path, project):
+    """Through the real trainer: once with rewards that live, once with one that raises."""
+    options = project({"per_device_train_batch_size": 8, "num_generations": 4, "output_dir": str(tmp_path / "out")})
+    sampled = tmp_path / "sampled.jsonl"
+    texts = [(row, f"<answer>{value}</answer>") for row in rows() for value in (row["answer"], "no")]
+    sampled.write_text("".join(json.dumps({"prompt": row["prompt"], "completion": text}) + "\n" for row, text in texts))
+    words = ["--config", options.config, "--dataset", options.dataset, "--completions", sampled, "--only", "batch"]
+    fine = command(*words, "--rewards", "mine.other", "--rehearse", "--json", cwd=tmp_path)
+    record = json.loads(fine.stdout)
+    assert fine.returncode == 0 and record["verdict"] == "partial", fine.stdout[-3000:]
+    assert [one["verdict"] for one in record["checks"] if one["group"] == "rehearsal"] == ["pass"]
+    assert record["rehearsal"]["steps"]["done"] == 2
+    bad = command(*words, "--rewards", "mine.gold", "--rehearse", cwd=tmp_path)
+    assert bad.returncode == 1 and "[dead] rehearsal:reward_raised" in bad.stdout, bad.stdout

@@ -22,6 +22,11 @@ TRAINERS = ("GRPOTrainer",)
 SCALARS = {bool: "bool", int: "int", float: "float", str: "str", dict: "dict", list: "list", type(None): "none"}
 # What a script gets where ModelConfig is not asked: PEFT's own defaults (peft.LoraConfig).
 SCRIPT_DEFAULTS = {"lora_r": 8, "lora_alpha": 8, "lora_dropout": 0.0}
+# Keywords of LoraConfig, by the names that `trl grpo` has for them.
+LORA = {"lora_r": "r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout",
+        "lora_target_modules": "target_modules", "lora_modules_to_save": "modules_to_save"}  # fmt: skip
+ADAPTERS = ("LoraConfig", "get_peft_model")
+DELETE = object()  # in changes: the key goes
 
 
 class ConfigError(ValueError):
@@ -142,6 +147,7 @@ class Settings:
     local_rewards: list[str] = field(default_factory=list)  # defined in the script itself: reached only by running it
     text: str = ""
     span: tuple[int, int] | None = None  # lines of the call in a script
+    in_call: set[str] = field(default_factory=set)  # keys that the GRPOConfig of a script gets, however it gets them
 
     def given(self, name: str) -> bool:
         return name in self.values or name in self.unread
@@ -158,7 +164,7 @@ class Settings:
             raise NotKnown(f"{name} is {self.wrong[name]}")
         if name in self.values:
             return self.values[name]
-        if self.anything:
+        if self.anything and arguments().get(name, {}).get("class", "GRPOConfig") == "GRPOConfig":
             raise NotKnown(f"{name} may come from `{self.anything}` in {self.path.name}")
         if self.kind == "python" and name in SCRIPT_DEFAULTS:
             return SCRIPT_DEFAULTS[name]
@@ -234,7 +240,7 @@ def read_yaml(path: Path, text: str) -> Settings:
     for name, value in settings.values.items():
         if name in arguments():
             try:
-                settings.values[name] = as_parsed(value, arguments()[name]["types"])
+                settings.values[name] = as_parsed(value, arguments()[name]["types"], name)
             except ValueError as error:
                 settings.wrong[name] = str(error)
     functions = settings.values.get("reward_funcs")
@@ -242,7 +248,7 @@ def read_yaml(path: Path, text: str) -> Settings:
     return settings
 
 
-def as_parsed(value: Any, types: list[str]) -> Any:
+def as_parsed(value: Any, types: list[str], name: str = "") -> Any:
     """A YAML value as TRL's parser hands it on: a string becomes the number or truth value that the argument takes.
 
     >>> as_parsed("1e-6", ["float"]), as_parsed("yes", ["bool", "none"]), as_parsed(3, ["float"])
@@ -256,6 +262,8 @@ def as_parsed(value: Any, types: list[str]) -> Any:
         if value is None and "none" not in types and "object" not in types:
             raise ValueError(f"null, and must be {' or '.join(types)}")
         return value
+    if isinstance(value, str) and name == "lora_target_modules":
+        return value  # ModelConfig hands one string on to PEFT: "all-linear"
     if isinstance(value, str) and "str" not in types:
         truths = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(
             ("no", "false", "f", "n", "0"), False
@@ -272,8 +280,10 @@ def as_parsed(value: Any, types: list[str]) -> Any:
             return json.loads(value)
     elif SCALARS.get(type(value)) in types or (isinstance(value, int) and "float" in types and value is not True):
         return value
-    elif isinstance(value, bool) and types == ["str"]:
-        return value  # scale_rewards: TRL maps the truth values itself
+    elif isinstance(value, bool) and name == "scale_rewards":
+        return value  # TRL maps the truth values itself
+    elif value is False and "str" in types:
+        raise ValueError("false (a bare no is that in YAML), and must be text: write it in quotes")
     elif isinstance(value, str):
         return value
     elif isinstance(value, float) and "int" in types and value.is_integer():
@@ -301,36 +311,34 @@ def read_script(path: Path, text: str, line: int | None = None) -> Settings:
         raise ConfigError(f"{path}: {len(calls)} calls of GRPOConfig: name one of {places}")
     call = chosen[0]
     settings = Settings(path, "python", span=(call.lineno, call.end_lineno or call.lineno))
-    if call.args:
+    if len(call.args) > 1 or any(isinstance(arg, ast.Starred) for arg in call.args):
+        settings.anything = ", ".join(map(ast.unparse, call.args))[:80]  # by order: nobody writes that
+    elif call.args:
         reader.put(settings, "output_dir", call.args[0])
+        settings.in_call.add("output_dir")
     for keyword in call.keywords:
         if keyword.arg is None:
             known = reader.value(keyword.value)
             if isinstance(known, dict):
                 for name, value in known.items():
                     settings.values[str(name)], settings.lines[str(name)] = value, keyword.value.lineno
+                    settings.in_call.add(str(name))
             else:
                 settings.anything = f"**{ast.unparse(keyword.value)}"
         else:
             reader.put(settings, keyword.arg, keyword.value)
+            settings.in_call.add(keyword.arg)
     reader.later_changes(settings, call)
     reader.model_and_rewards(settings)
     for name, value in settings.values.items():
         types = arguments().get(name, {}).get("types", ["object"])
         fits = SCALARS.get(type(value)) in types or "object" in types or (type(value) is int and "float" in types)
         mapped = (name == "scale_rewards" and isinstance(value, bool)) or (
-            name == "learning_rate" and _is_number(value)
+            name == "lora_target_modules" and isinstance(value, str)  # LoraConfig takes it, TRL's parser has a list
         )
         if not (fits or mapped):
             settings.wrong[name] = f"{value!r}, and must be {' or '.join(types)}"
     return settings
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return float(value) is not None
-    except (TypeError, ValueError):
-        return False
 
 
 def called(call: ast.Call) -> str:
@@ -448,24 +456,37 @@ class _Script:
             settings.values[name] = found
 
     def later_changes(self, settings: Settings, call: ast.Call) -> None:
-        """`args.beta = 0.1` after the call."""
-        names = {
-            target.id
-            for node in ast.walk(self.tree) if isinstance(node, ast.Assign) and node.value is call
-            for target in node.targets if isinstance(target, ast.Name)
-        }  # fmt: skip
+        """`args.beta = 0.1` after the call, also `self.args.beta = 0.1` and `setattr(args, "beta", 0.1)`."""
+        names = set()
         for node in ast.walk(self.tree):
-            if not isinstance(node, ast.Assign | ast.AugAssign):
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is call:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names |= {ast.unparse(target) for target in targets}
+        for node in ast.walk(self.tree):
+            set_by_name = isinstance(node, ast.Call) and called(node) == "setattr" and len(node.args) == 3
+            if set_by_name and ast.unparse(node.args[0]) in names:
+                name = self.value(node.args[1])
+                if isinstance(name, str):
+                    self.maybe(settings, name, node)
+                else:
+                    settings.anything = ast.unparse(node)[:80]
+            if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Attribute) and getattr(target.value, "id", None) in names:
-                    certain = isinstance(node, ast.Assign) and any(node is top for top in self.tree.body)
-                    if certain:
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value) in names:
+                    settings.in_call.add(target.attr)
+                    if isinstance(node, ast.Assign) and any(node is top for top in self.tree.body):
                         self.put(settings, target.attr, node.value)
-                    else:  # in a branch, a loop or a function: it may not happen
-                        settings.values.pop(target.attr, None)
-                        settings.lines[target.attr] = node.lineno
-                        settings.unread[target.attr] = ast.unparse(node)[:80]
+                    else:
+                        self.maybe(settings, target.attr, node)
+
+    @staticmethod
+    def maybe(settings: Settings, name: str, node: ast.AST) -> None:
+        """A change in a branch, a loop or a function: it may not happen."""
+        settings.in_call.add(name)
+        settings.values.pop(name, None)
+        settings.lines[name] = node.lineno
+        settings.unread[name] = ast.unparse(node)[:80]
 
     def model_and_rewards(self, settings: Settings) -> None:
         """What GRPOTrainer, LoraConfig and from_pretrained are given, under the names of `trl grpo`."""
@@ -482,9 +503,8 @@ class _Script:
                 settings.unread["model_name_or_path"] = ast.unparse(arguments["model"])[:80]
                 settings.lines["model_name_or_path"] = arguments["model"].lineno
                 self.loaded_model(settings)
-        for call in self.calls(("LoraConfig", "get_peft_model")):
-            renamed = {"r": "lora_r", "target_modules": "lora_target_modules", "lora_alpha": "lora_alpha",
-                       "lora_dropout": "lora_dropout", "modules_to_save": "lora_modules_to_save"}  # fmt: skip
+        renamed = {theirs: ours for ours, theirs in LORA.items()}
+        for call in self.calls(ADAPTERS):
             settings.values["use_peft"], settings.lines["use_peft"] = True, call.lineno
             for keyword in call.keywords:
                 if keyword.arg in renamed:
@@ -564,3 +584,238 @@ def known_as_yaml(settings: Settings, without: set[str] = frozenset()) -> str:
         if name in table and name not in settings.wrong and name not in without
     }  # fmt: skip
     return yaml.safe_dump(kept, sort_keys=False)
+
+
+def corrected(settings: Settings, changes: dict[str, Any], renames: dict[str, str] | None = None) -> str:
+    """The file's text with these values changed (or `DELETE`d) and these keys renamed; all else stays as it is.
+
+    A renamed key keeps its value, unless `changes` has one for it, under the old or the new name. In a YAML each
+    changed line says at its end what was there. The result is read again and must hold what was wanted.
+
+    Raises:
+        ConfigError: if a value stands where this cannot write (`**settings`, a later assignment, the model's call),
+            with the line to mend by hand; if libcst is missing, which scripts need.
+    """
+    renames = dict(renames or {})
+    changes = dict(changes)
+    for old, new in list(renames.items()):
+        if new in changes and old not in changes:
+            changes[old] = changes.pop(new)
+        if settings.given(new) or changes.get(old) is DELETE:  # both are there: the new name is right
+            renames.pop(old)
+            changes[old] = DELETE
+    changes = {name: value for name, value in changes.items() if value is not DELETE or settings.given(name)}
+    if not changes and not renames:
+        return settings.text
+    if settings.kind == "python":
+        text = _corrected_script(settings, changes, renames)
+        again = read_script(settings.path, text, _line_of_call(settings, text))
+    else:
+        text = _corrected_yaml(settings, changes, renames)
+        again = read_yaml(settings.path, text)
+    for name, value in {**{old: settings.values.get(old) for old in renames}, **changes}.items():
+        new = renames.get(name, name)
+        try:
+            wanted = as_parsed(value, arguments()[new]["types"], new)
+        except (KeyError, ValueError):
+            wanted = value
+        wrong = again.given(new) if value is DELETE else again.values.get(new) != wanted
+        if wrong and not (value is None and new in again.unread):
+            raise ConfigError(_by_hand(settings, name, "is written in a way that this cannot change"))
+    return text
+
+
+def _by_hand(settings: Settings, name: str, why: str) -> str:
+    line = settings.lines.get(name)
+    return f"{settings.path}{f':{line}' if line else ''}: {name} {why}: mend it by hand"
+
+
+def _scalar(value: Any) -> str:
+    """A value as YAML on one line, as PyYAML reads it back.
+
+    >>> _scalar(1e-6), _scalar("no"), _scalar(["q_proj"]), _scalar(None)
+    ('1.0e-06', "'no'", '[q_proj]', 'null')
+    """
+    import yaml
+
+    return yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True).removesuffix("...\n").strip()
+
+
+def _corrected_yaml(settings: Settings, changes: dict[str, Any], renames: dict[str, str]) -> str:
+    """Whole lines are replaced where a key stands; a tree that is written anew would move comments and quotes."""
+    import yaml
+
+    root = yaml.compose(settings.text, Loader=yaml.SafeLoader)
+    values = dict(yaml.safe_load(settings.text))
+    if root.flow_style:  # {...}, or JSON: no lines of its own for a key
+        kept = {renames.get(name, name): changes.get(name, value) for name, value in values.items()}
+        kept |= {name: value for name, value in changes.items() if name not in values}
+        kept = {name: value for name, value in kept.items() if value is not DELETE}
+        if settings.path.suffix == ".json":
+            return json.dumps(kept, indent=2) + "\n"
+        return yaml.safe_dump(kept, sort_keys=False)
+    lines = settings.text.splitlines()
+    nodes = {str(key.value): (key, value) for key, value in root.value}
+    for name in (*changes, *renames):
+        if name in values and name not in nodes:
+            raise ConfigError(_by_hand(settings, name, "comes by a merge key (<<)"))
+    indent = root.value[0][0].start_mark.column
+    for name, (key, node) in sorted(nodes.items(), key=lambda item: -item[1][0].start_mark.line):
+        if name not in changes and name not in renames:
+            continue
+        first, last = key.start_mark.line, node.end_mark.line
+        if last > first and node.end_mark.column <= indent:
+            last -= 1
+        while last > first and (not lines[last].strip() or lines[last].lstrip().startswith("#")):
+            last -= 1  # what stands between this key and the next belongs to the next
+        new, value = renames.get(name, name), changes.get(name, KEEP)
+        old = lines[first : last + 1]
+        if value is DELETE:
+            lines[first : last + 1] = [f"{line[:indent]}# removed: {line[indent:]}" for line in old]
+            continue
+        if value is KEEP:
+            text = old[0][: key.start_mark.column] + new + old[0][key.end_mark.column :]
+            one_line = node.end_mark.line == first
+            if one_line or isinstance(node, yaml.CollectionNode) or node.style in ("|", ">"):
+                rest = old[0][(node if one_line else key).end_mark.column :]
+                text = _noted(text, f"was {name}", " #" in rest)
+            lines[first] = text
+            continue
+        was = " ".join(_scalar(values[name]).split())
+        rest = lines[last][node.end_mark.column :].strip() if node.end_mark.line == last else ""
+        text = f"{old[0][:indent]}{new}: {_scalar(value)}" + (f"  {rest}" if rest else "")
+        lines[first : last + 1] = [_noted(text, f"was {was}" if new == name else f"was {name}: {was}", bool(rest))]
+    for name, value in changes.items():
+        if name not in nodes:
+            lines.append(f"{' ' * indent}{renames.get(name, name)}: {_scalar(value)}  # added")
+    return "\n".join(lines) + "\n"
+
+
+KEEP = object()
+
+
+def _noted(line: str, note: str, commented: bool) -> str:
+    """A YAML line with a note at its end, after a comment that is there already.
+
+    >>> _noted("beta: 0.0", "was 0.04", False), _noted("beta: 0.0  # no KL", "was 0.04", True)
+    ('beta: 0.0  # was 0.04', 'beta: 0.0  # no KL; was 0.04')
+    """
+    return line + (f"; {note}" if commented else f"  # {note}")
+
+
+def _line_of_call(settings: Settings, text: str) -> int | None:
+    """A line of the same call in the new text: it is the same one in order."""
+
+    old, new = (_Script(ast.parse(source)).calls(CONFIGS) for source in (settings.text, text))
+    return new[[call.lineno for call in old].index(settings.span[0])].lineno
+
+
+def _corrected_script(settings: Settings, changes: dict[str, Any], renames: dict[str, str]) -> str:
+    try:
+        import libcst
+    except ImportError:
+        raise ConfigError("a corrected copy of a script needs libcst: pip install libcst") from None
+
+    reader = _Script(ast.parse(settings.text))
+    adapters = [call for call in reader.calls(ADAPTERS) if called(call) == "LoraConfig"] or reader.calls(ADAPTERS)
+    edits: dict[tuple[int, int], dict[str, tuple[str, Any]]] = {settings.span: {}}
+    for name in dict.fromkeys((*renames, *changes)):
+        new, value = renames.get(name, name), changes.get(name, KEEP)
+        if name in LORA and name not in settings.in_call:
+            if len(adapters) != 1:
+                raise ConfigError(_by_hand(settings, name, f"belongs into one of {len(adapters)} LoraConfig calls"))
+            place = (adapters[0].lineno, adapters[0].end_lineno)
+            edits.setdefault(place, {})[LORA[name]] = (LORA[name], value)
+        elif arguments().get(new, {}).get("class", "GRPOConfig") != "GRPOConfig" and name not in settings.in_call:
+            raise ConfigError(_by_hand(settings, name, "is not an argument of GRPOConfig"))
+        else:
+            edits[settings.span][name] = (new, value)
+    names = {settings.span: CONFIGS} | {place: ADAPTERS for place in edits if place != settings.span}
+
+    class Editor(libcst.CSTTransformer):
+        METADATA_DEPENDENCIES = (libcst.metadata.PositionProvider,)
+
+        def leave_Call(self, original_node, updated_node):
+            where = self.get_metadata(libcst.metadata.PositionProvider, original_node)
+            place = (where.start.line, where.end.line)
+            name = original_node.func
+            name = name.attr.value if isinstance(name, libcst.Attribute) else getattr(name, "value", None)
+            if place not in edits or name not in names[place]:
+                return updated_node
+            ours = {} if place == settings.span else {theirs: name for name, theirs in LORA.items()}
+            return _edited(updated_node, edits.pop(place), lambda key, why: _by_hand(settings, ours.get(key, key), why))
+
+    return libcst.metadata.MetadataWrapper(libcst.parse_module(settings.text)).visit(Editor()).code
+
+
+def _literal(value: Any) -> str:
+    """A value as Python, strings in double quotes.
+
+    >>> _literal(["q_proj"]), _literal({"dtype": "bfloat16"}), _literal(1e-6)
+    ('["q_proj"]', '{"dtype": "bfloat16"}', '1e-06')
+    """
+    if isinstance(value, str):
+        return json.dumps(value) if value.isascii() and value.isprintable() else repr(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(key)}: {_literal(part)}" for key, part in value.items()) + "}"
+    return repr(value)
+
+
+def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
+    """A call (libcst) with its keywords changed; line breaks and comments stay where they are."""
+    import libcst
+
+    there = {arg.keyword.value for arg in call.args if arg.keyword}
+    loose = any(arg.star for arg in call.args) or ("output_dir" in wanted and any(not arg.keyword for arg in call.args))
+    for name, (_, value) in wanted.items():
+        if name not in there and (loose or value is KEEP or value is DELETE):
+            raise ConfigError(by_hand(name, "does not stand in the call as a keyword"))
+    nothing, newline = libcst.SimpleWhitespace(""), libcst.TrailingWhitespace()
+    folded = libcst.ParenthesizedWhitespace  # holds a line break, and the comments around it
+    trailing = bool(call.args) and isinstance(call.args[-1].comma, libcst.Comma)
+    before, args, spaces = call.whitespace_before_args, [], []  # spaces[i] stands after args[i]
+    for arg in call.args:
+        space = arg.comma.whitespace_after if isinstance(arg.comma, libcst.Comma) else arg.whitespace_after_arg
+        new, value = wanted.get(arg.keyword.value, ("", KEEP)) if arg.keyword else ("", KEEP)
+        if value is DELETE:
+            left = spaces[-1] if spaces else before
+            if isinstance(space, folded):
+                own = isinstance(left, folded)
+                left = space.with_changes(
+                    first_line=left.first_line if own else newline,
+                    empty_lines=[*(left.empty_lines if own else ()), *space.empty_lines],
+                )
+            elif arg is call.args[-1] and not isinstance(left, folded):
+                left = space
+            if spaces:
+                spaces[-1] = left
+            else:
+                before = left
+            continue
+        parts = {"keyword": libcst.Name(new)} if new else {}
+        if value is not KEEP:
+            parts["value"] = libcst.parse_expression(_literal(value))
+        args.append(arg.with_changes(**parts))
+        spaces.append(space)
+    broken = next((space for space in (*spaces[:-1], before) if isinstance(space, folded)), None)
+    for name, (new, value) in wanted.items():
+        if name in there:
+            continue
+        end = spaces[-1] if spaces else nothing
+        if spaces and broken:
+            own = end.first_line if isinstance(end, folded) else newline
+            spaces[-1] = broken.with_changes(first_line=own, empty_lines=())
+        elif spaces:
+            spaces[-1] = libcst.SimpleWhitespace(" ") if not isinstance(end, folded) else end
+        equal = libcst.AssignEqual(whitespace_before=nothing, whitespace_after=nothing)
+        args.append(libcst.Arg(libcst.parse_expression(_literal(value)), libcst.Name(new), equal=equal))
+        spaces.append(end.with_changes(first_line=newline) if isinstance(end, folded) else end)
+    for place, space in enumerate(spaces):
+        comma = place < len(spaces) - 1 or trailing
+        args[place] = args[place].with_changes(
+            comma=libcst.Comma(whitespace_after=space) if comma else libcst.MaybeSentinel.DEFAULT,
+            whitespace_after_arg=nothing if comma else space,
+        )
+    return call.with_changes(args=args, whitespace_before_args=before)

@@ -914,7 +914,7 @@ SAMPLE_FIRST = "python scripts/inspect_rewards.py sample PROMPTS --config {confi
 
 @check(
     "success-rate",
-    "gates",
+    "rewards",
     "dead",
     "the model solves nothing yet (fine-tune first), or everything (nothing to learn)",
     "the sampled completions",
@@ -933,7 +933,7 @@ def success_rate(run: Run) -> Outcome:
 
 @check(
     "dead-groups",
-    "gates",
+    "rewards",
     "waste",
     "more than half of the groups would have equal rewards",
     "sampled groups; 0.5 is judgement",
@@ -954,18 +954,17 @@ def dead_groups(run: Run) -> Outcome:
 
 
 @check(
-    "completion-limit",
-    "gates",
+    "cut-completions",
+    "rewards",
     "waste",
     "a fifth or more of the sampled completions were cut at the limit",
     "trl#6263, trl#5759; 0.2 is judgement, 0.5 is dead",
 )
-def completion_limit(run: Run) -> Outcome:
+def cut_completions(run: Run) -> Outcome:
     found = inspected(run)
     clipped = found.get("clipped")
     if not clipped:
         raise config.NotKnown("the sampled completions do not say whether they were cut")
-    run.cache["clipped_share"] = clipped["value"]
     said = f"{clipped['value']:.0%} of {clipped['n']} sampled completions were cut ({run.say('max_completion_length')})"
     if clipped["value"] < 0.2:
         return passed(said)
