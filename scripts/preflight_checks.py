@@ -701,7 +701,7 @@ def cispo_clip(run: Run) -> Outcome:
     high = run.get("epsilon_high") if run.get("epsilon_high") is not None else run.get("epsilon")
     if number(high) and high < 1:
         return failed(
-            f"{run.say('loss_type', 'epsilon_high', 'epsilon')}: ratios are cut to {high}, so near 1 all weigh the same",
+            f"{run.say('loss_type', 'epsilon_high', 'epsilon')}: ratios are cut to {high}, so near 1 all weigh alike",
             "epsilon_high: 5.0",
             change={"epsilon_high": 5.0},
         )
@@ -1356,7 +1356,7 @@ def long_weights(run: Run) -> Outcome:
     return failed(
         said,
         'vllm_importance_sampling_mode: "token_truncate"',
-        change={"vllm_importance_sampling_mode": "token_truncate"},
+        change={"vllm_importance_sampling_mode": "token_truncate"} if mean < 0.6 else {},
         severity=None if mean < 0.6 else "tell",
     )
 
