@@ -785,7 +785,7 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
             if isinstance(space, folded):
                 own = isinstance(left, folded)
                 left = space.with_changes(
-                    first_line=left.first_line if own else newline,
+                    first_line=left.first_line if own else space.first_line,  # of a line that others share
                     empty_lines=[*(left.empty_lines if own else ()), *space.empty_lines],
                 )
             elif arg is call.args[-1] and not isinstance(left, folded):

@@ -724,7 +724,7 @@ LAYOUTS = {
     "tight.py": "from trl import GRPOConfig\nargs = GRPOConfig(output_dir='o', beta = 0.1, max_prompt_length=3)\n",
     "two.py": "import trl\nargs = trl.GRPOConfig(output_dir='o', seed=1, beta=b(),\n                      max_prompt_length=3, run_name='x',\n                      num_generations=8)\n",
     "nested.py": "from trl import GRPOConfig, GRPOTrainer\nt = GRPOTrainer('m', args=GRPOConfig(\n    max_prompt_length=3,\n    beta=0.1,),\n    reward_funcs=[f])\n",
-    "mixed.py": "from trl import GRPOConfig\nargs = GRPOConfig(\n    'o',\n    beta=0.1, num_generations=8,  # groups\n\n    # loss\n    max_prompt_length=3,\n"
+    "mixed.py": "from trl import GRPOConfig\nargs = GRPOConfig(\n    'o',\n    beta=0.1, num_generations=8,  # both\n\n    # loss\n    max_prompt_length=3,\n"
                 "    reward_weights=[\n        1.0,\n    ],\n)  # tail of it\n",
     "indented.yaml": "  beta: 0.1\n  # loss\n  max_prompt_length: 3 # kl\n  run_name: \"a # b\" # end\n  reward_weights: [1.0,\n    2.0] # groups",
     "empty.py": "from trl import GRPOConfig\nargs = GRPOConfig(max_prompt_length=3)\n",
@@ -797,6 +797,12 @@ def test_adapters_are_mended_where_they_are_made():
     new = config.corrected(run_of(text).settings, {"lora_dropout": 0.0, "lora_target_modules": ["q_proj"]})
     assert '    lora_dropout=0.0,  # much\n    target_modules=["q_proj"],\n)' in new
     assert run_of(new).get("lora_target_modules") == ["q_proj"]
+
+
+def test_a_comment_goes_with_the_last_argument_of_its_line():
+    mixed = run_of(LAYOUTS["mixed.py"]).settings
+    assert "    beta=0.1,  # both\n" in config.corrected(mixed, {"num_generations": config.DELETE})
+    assert "# both" not in config.corrected(mixed, dict.fromkeys(("beta", "num_generations"), config.DELETE))
 
 
 def test_a_missing_libcst_is_one_line(monkeypatch):
