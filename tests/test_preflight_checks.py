@@ -381,7 +381,7 @@ def test_the_batch_arithmetic_is_trls():
     """Random settings for 1 to 8 processes: refused together, and otherwise the same numbers."""
     draw, refused = random.Random(1), 0
     batch = {"batch-divides", "eval-batch-divides", "group-of-one", "batch-given-twice"}
-    for _ in range(600):
+    for _ in range(400):
         values, world = {name: draw.choice(options) for name, options in POOL.items()}, draw.choice((1, 2, 3, 8))
         run = run_of(values, world=world)
         rows = [row for row in checks.results(run, ("arguments", "batch")) if row["id"] in batch]
@@ -399,7 +399,7 @@ def test_the_batch_arithmetic_is_trls():
         assert run.global_batch() == real.per_device_train_batch_size * world
         aligned = real.gradient_accumulation_steps % (real.steps_per_generation * real.num_iterations) == 0
         assert run.on_policy() == aligned  # the condition of GRPOTrainer for leaving out the old probabilities
-    assert 150 < refused < 550
+    assert 100 < refused < 380
 
 
 OPTIONS = {
@@ -415,7 +415,7 @@ OPTIONS = {
 
 def test_whatever_trl_refuses_is_found_and_nothing_else():
     draw, refused = random.Random(2), 0
-    for _ in range(1200):
+    for _ in range(700):
         values = {name: draw.choice(OPTIONS[name]) for name in draw.sample(sorted(OPTIONS), draw.randint(2, 7))}
         rows = checks.results(run_of(values), ("arguments",))
         ids = (*REFUSED, "positive-counts")
@@ -426,7 +426,7 @@ def test_whatever_trl_refuses_is_found_and_nothing_else():
         why = refusal(values)
         assert bool(said) == bool(why), (values, said, why)
         refused += bool(why)
-    assert 300 < refused < 900
+    assert 150 < refused < 550
 
 
 @pytest.fixture(scope="module")
@@ -608,7 +608,7 @@ MENDED = {
     "training-length": "M--", "quantised-alone": "M-", "sharding": "-M", "use-cpu": "M", "cispo-clip": "MM", "dr-grpo-scaling": "M", "two-sided-clip": "MMM",
     "entropy-tokens": "M--", "moving-reference": "MM", "vespo-weights": "M", "ratio-level": "MMM", "sequence-clip": "M", "router-loss": "M",
     "gold-column-kept": "MM", "zero3-gather": "M", "dropout": "M", "truncated-masked": "-MM", "best-metric": "M", "log-rows": "MM", "scaling-ignored": "M",
-    "batch-divides": "MMMMM", "eval-batch-divides": "MM", "other-loss": "MM", "truncated-sampling": "MMMMMMM", "long-weights": "MM", "temperature": "MM",
+    "batch-divides": "MMMMM", "eval-batch-divides": "MM", "other-loss": "MM", "truncated-sampling": "MMMMMMM", "long-weights": "M-", "temperature": "MM",
     "two-temperatures": "M", "tensor-parallel": "M-", "vllm-share": "-M", "vllm-sleep": "M", "weights-dtype": "M-", "lora-dropout": "MM", "lora-targets": "MM",
 }  # fmt: skip
 
@@ -724,6 +724,9 @@ LAYOUTS = {
     "tight.py": "from trl import GRPOConfig\nargs = GRPOConfig(output_dir='o', beta = 0.1, max_prompt_length=3)\n",
     "two.py": "import trl\nargs = trl.GRPOConfig(output_dir='o', seed=1, beta=b(),\n                      max_prompt_length=3, run_name='x',\n                      num_generations=8)\n",
     "nested.py": "from trl import GRPOConfig, GRPOTrainer\nt = GRPOTrainer('m', args=GRPOConfig(\n    max_prompt_length=3,\n    beta=0.1,),\n    reward_funcs=[f])\n",
+    "mixed.py": "from trl import GRPOConfig\nargs = GRPOConfig(\n    'o',\n    beta=0.1, num_generations=8,  # both\n\n    # loss\n    max_prompt_length=3,\n"
+                "    reward_weights=[\n        1.0,\n    ],\n)  # tail of it\n",
+    "indented.yaml": "  beta: 0.1\n  # loss\n  max_prompt_length: 3 # kl\n  run_name: \"a # b\" # end\n  reward_weights: [1.0,\n    2.0] # groups",
     "empty.py": "from trl import GRPOConfig\nargs = GRPOConfig(max_prompt_length=3)\n",
 }  # fmt: skip
 
@@ -744,6 +747,7 @@ def test_a_corrected_copy_reads_back_as_wanted_and_keeps_the_rest(name):
         own = sorted(
             key for key in before.values if config.arguments().get(key, {}).get("class", "GRPOConfig") == "GRPOConfig"
         )
+        own = [key for key in own if (name, key) != ("mixed.py", "output_dir")]  # there it stands without its name
         gone = {key: config.DELETE for key in draw.sample(own, min(draw.randint(0, 2), len(own))) if key not in wanted}
         rename = (
             {"max_prompt_length": "vllm_max_model_length"}
@@ -793,6 +797,12 @@ def test_adapters_are_mended_where_they_are_made():
     new = config.corrected(run_of(text).settings, {"lora_dropout": 0.0, "lora_target_modules": ["q_proj"]})
     assert '    lora_dropout=0.0,  # much\n    target_modules=["q_proj"],\n)' in new
     assert run_of(new).get("lora_target_modules") == ["q_proj"]
+
+
+def test_a_comment_goes_with_the_last_argument_of_its_line():
+    mixed = run_of(LAYOUTS["mixed.py"]).settings
+    assert "    beta=0.1,  # both\n" in config.corrected(mixed, {"num_generations": config.DELETE})
+    assert "# both" not in config.corrected(mixed, dict.fromkeys(("beta", "num_generations"), config.DELETE))
 
 
 def test_a_missing_libcst_is_one_line(monkeypatch):
