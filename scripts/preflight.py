@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["pyyaml", "ruamel.yaml", "libcst", "pyarrow", "datasets", "transformers>=5", "scipy", "statsmodels"]
+# dependencies = ["pyyaml", "libcst", "pyarrow", "datasets", "transformers>=5", "scipy", "statsmodels"]
 # ///
 """Go or no-go for a GRPO run with TRL 1.16, before a GPU is rented.
 
@@ -145,7 +145,7 @@ def fix(run: checks.Run, entries: list[dict], target: Path) -> list[str]:
     for entry in entries:
         if entry["verdict"] == "fail":
             renames |= entry["rename"]
-            changes |= entry["change"]
+            changes |= entry["change"] if entry["severity"] != "tell" else {}  # of these only old names are mended
     if not changes and not renames:
         raise Usage("no failed check can be mended mechanically, so there is nothing to write; read the fixes")
     if target.resolve() == run.settings.path.resolve():

@@ -58,7 +58,7 @@ class Check:
     group: str
     severity: str
     asks: str  # what a fail means, one sentence for the table
-    source: str  # "TRL 1.16 source", "run", a thread, a paper, or "judgement"
+    source: str  # the source file that was read, a run of it, a thread, a paper, or "judgement"
     run: Callable[["Run"], Outcome | list[Outcome]]
 
 
@@ -230,6 +230,7 @@ CHANGES = Path(__file__).with_name("trl_changes.json")
 TRAINER = "TRL 1.16, grpo_trainer.py"
 CONFIG = "TRL 1.16, grpo_config.py"
 BASE = "transformers 5.24, training_args.py"
+RAN = "a run of TRL 1.16"
 
 
 def changes() -> dict[str, dict]:
@@ -281,12 +282,15 @@ def unknown_argument(run: Run) -> list[Outcome] | Outcome:
             continue
         row = old.get(name)
         if row is None:
-            near = difflib.get_close_matches(name, [key for key in known if not run.settings.given(key)], 2, 0.85)
+            free = [key for key, entry in known.items() if not run.settings.given(key)
+                    and (not script or entry["class"] == "GRPOConfig")]  # fmt: skip
+            near = difflib.get_close_matches(name, free, 2, 0.85)
             fix = FOREIGN.get(name, "remove it, or mend the spelling" + config.nearest(name, known))
             way = {"rename": {name: near[0]}} if len(near) == 1 else {"change": {name: DELETE}}
             found.append(failed(f"{name} ({where}) is no argument of TRL", fix, **way))
         else:
-            found.append(failed(f"{name} ({where}) is gone since {row['since']}", row["use"], **moved(run, name, row)))
+            since = row["since"] if row["since"].startswith("never") else f"gone since {row['since']}"
+            found.append(failed(f"{name} ({where}) is {since}", row["use"], **moved(run, name, row)))
     if not found:
         run.all_read()
     return found or passed(f"all {len(run.settings.lines)} keys are known ({config.about_table()})")
@@ -399,7 +403,7 @@ def unknown_choice(run: Run) -> list[Outcome] | Outcome:
 # ---- 1 arguments: what GRPOConfig and TrainingArguments refuse
 
 
-@check("positive-counts", "arguments", "dead", "a batch, step or length count that is no whole number above 0", "run")
+@check("positive-counts", "arguments", "dead", "a batch, step or length count that is no whole number above 0", RAN)
 def positive_counts(run: Run) -> list[Outcome] | Outcome:
     found = []
     names = (
@@ -590,7 +594,7 @@ def parallelism(run: Run) -> Outcome:
     return passed(run.say("parallelism_config"))
 
 
-@check("training-length", "arguments", "dead", "no step would be trained", "run; transformers 5.24, trainer.py")
+@check("training-length", "arguments", "dead", "no step would be trained", f"{RAN}; transformers 5.24, trainer.py")
 def training_length(run: Run) -> list[Outcome] | Outcome:
     steps, epochs = run.get("max_steps"), run.get("num_train_epochs")
     if number(steps) and steps == 0:
@@ -686,7 +690,7 @@ CLIPS = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")  # losses with a clipped ra
     "arguments",
     "waste",
     "CISPO with its weights cut below 1: every token weighs the same",
-    "run; trl#4495",
+    f"{RAN}; trl#4495",
 )
 def cispo_clip(run: Run) -> Outcome:
     if run.get("loss_type") != "cispo":
@@ -694,7 +698,7 @@ def cispo_clip(run: Run) -> Outcome:
     high = run.get("epsilon_high") if run.get("epsilon_high") is not None else run.get("epsilon")
     if number(high) and high < 1:
         return failed(
-            f"{run.say('loss_type', 'epsilon_high', 'epsilon')}: every weight becomes {high}, whatever the policy does",
+            f"{run.say('loss_type', 'epsilon_high', 'epsilon')}: ratios are cut to {high}, so near 1 all weigh alike",
             "epsilon_high: 5.0",
             change={"epsilon_high": 5.0},
         )
@@ -715,7 +719,11 @@ def dr_grpo_scaling(run: Run) -> Outcome:
 
 
 @check(
-    "two-sided-clip", "arguments", "dead", "delta cuts where the ratio is 1, or below the upper clip", "run; " + TRAINER
+    "two-sided-clip",
+    "arguments",
+    "dead",
+    "delta cuts where the ratio is 1, or below the upper clip",
+    f"{RAN}; {TRAINER}",
 )
 def two_sided_clip(run: Run) -> Outcome:
     delta = run.get("delta")
@@ -736,7 +744,7 @@ def two_sided_clip(run: Run) -> Outcome:
     )
 
 
-@check("entropy-tokens", "arguments", "waste", "top_entropy_quantile is a share in (0, 1]", "run; " + TRAINER)
+@check("entropy-tokens", "arguments", "waste", "top_entropy_quantile is a share in (0, 1]", f"{RAN}; {TRAINER}")
 def entropy_tokens(run: Run) -> Outcome:
     share = run.get("top_entropy_quantile")
     if number(share) and share > 1:
@@ -833,7 +841,7 @@ def ratio_level(run: Run) -> Outcome:
     "arguments",
     "waste",
     "a clip made for tokens never clips a sequence",
-    "run; trl#3834; 0.01 is judgement",
+    f"{RAN}; trl#3834; 0.01 is judgement",
 )
 def sequence_clip(run: Run) -> Outcome:
     names = ("importance_sampling_level", "epsilon", "epsilon_high")
@@ -856,7 +864,7 @@ def sequence_clip(run: Run) -> Outcome:
     "arguments",
     "waste",
     "no limit on completions: 20 tokens without vLLM, the whole context with it",
-    "run",
+    RAN,
 )
 def completion_limit(run: Run) -> Outcome:
     if run.get("max_completion_length") is not None:
@@ -895,7 +903,7 @@ def router_loss(run: Run) -> Outcome:
     )
 
 
-@check("gold-column-kept", "arguments", "dead", "the columns that rewards compare with are removed", "run")
+@check("gold-column-kept", "arguments", "dead", "the columns that rewards compare with are removed", RAN)
 def gold_column_kept(run: Run) -> Outcome:
     if not run.get("remove_unused_columns"):
         return passed(run.say("remove_unused_columns"))
@@ -946,7 +954,7 @@ def dropout(run: Run) -> Outcome:
     "arguments",
     "tell",
     "cut completions count for nothing, so few may be left",
-    "run; 50 % is judgement",
+    f"{RAN}; 50 % is judgement",
 )
 def truncated_masked(run: Run) -> Outcome:
     if not run.get("mask_truncated_completions"):
@@ -972,7 +980,7 @@ def truncated_masked(run: Run) -> Outcome:
     "arguments",
     "waste",
     "the best checkpoint is chosen by the loss, which means nothing here",
-    "run; trl#4458",
+    f"{RAN}; trl#4458",
 )
 def best_metric(run: Run) -> Outcome:
     if run.get("load_best_model_at_end") and run.get("metric_for_best_model") in (None, "loss", "eval_loss"):
@@ -1092,7 +1100,7 @@ def eval_batch_divides(run: Run) -> Outcome:
     return passed(f"{said}, {run.say(name)}")
 
 
-@check("steps-unit", "batch", "waste", "steps_per_generation counts passes, not optimizer steps", "run; " + TRAINER)
+@check("steps-unit", "batch", "waste", "steps_per_generation counts passes, not optimizer steps", f"{RAN}; {TRAINER}")
 def steps_unit(run: Run) -> Outcome:
     sound_batch(run)
     steps, accumulated = run.steps_per_generation(), run.get("gradient_accumulation_steps")
@@ -1115,7 +1123,7 @@ INERT = {"epsilon": CLIPS, "epsilon_high": CLIPS, "delta": CLIPS, "sapo_temperat
     "batch",
     "tell",
     "settings that act only where a generation serves several optimizer steps",
-    "run",
+    RAN,
 )
 def inert_on_policy(run: Run) -> Outcome:
     sound_batch(run)
@@ -1158,7 +1166,7 @@ def other_loss(run: Run) -> Outcome:
     return passed(run.say("loss_type"))
 
 
-@check("too-few-prompts", "batch", "dead", "fewer prompts than one generation takes: no step is trained", "run")
+@check("too-few-prompts", "batch", "dead", "fewer prompts than one generation takes: no step is trained", RAN)
 def too_few_prompts(run: Run) -> Outcome:
     sound_batch(run)
     needed = -(-run.generation_batch() // run.get("num_generations"))
@@ -1345,12 +1353,12 @@ def long_weights(run: Run) -> Outcome:
     return failed(
         said,
         'vllm_importance_sampling_mode: "token_truncate"',
-        change={"vllm_importance_sampling_mode": "token_truncate"},
+        change={"vllm_importance_sampling_mode": "token_truncate"} if mean < 0.6 else {},
         severity=None if mean < 0.6 else "tell",
     )
 
 
-@check("temperature", "generation", "waste", "no or little variety inside a group", "run; below 0.5 is judgement")
+@check("temperature", "generation", "waste", "no or little variety inside a group", f"{RAN}; below 0.5 is judgement")
 def temperature(run: Run) -> Outcome:
     value = run.get("temperature")
     if number(value) and value <= 0:
@@ -1619,7 +1627,7 @@ def weights_dtype(run: Run) -> tuple[str, str]:
     "learning",
     "waste",
     "most steps of a small rate are rounded away in 16-bit weights",
-    "run (2 % of bfloat16 weights change in 30 steps at 1e-6); AReaL#1634; 2e-6 is judgement",
+    "a run (2 % of bfloat16 weights changed in 30 steps at 1e-6); AReaL#1634; 2e-6 is judgement",
 )
 def weights_in_16_bits(run: Run) -> Outcome:
     if lora(run):

@@ -768,9 +768,10 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
     import libcst
 
     there = {arg.keyword.value for arg in call.args if arg.keyword}
-    loose = any(arg.star for arg in call.args) or ("output_dir" in wanted and any(not arg.keyword for arg in call.args))
+    spread = any(arg.star for arg in call.args)
+    by_order = {"output_dir"} if call.args and not call.args[0].keyword else set()
     for name, (_, value) in wanted.items():
-        if name not in there and (loose or value is KEEP or value is DELETE):
+        if name not in there and (spread or name in by_order or value is KEEP or value is DELETE):
             raise ConfigError(by_hand(name, "does not stand in the call as a keyword"))
     nothing, newline = libcst.SimpleWhitespace(""), libcst.TrailingWhitespace()
     folded = libcst.ParenthesizedWhitespace  # holds a line break, and the comments around it
@@ -784,7 +785,7 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
             if isinstance(space, folded):
                 own = isinstance(left, folded)
                 left = space.with_changes(
-                    first_line=left.first_line if own else newline,
+                    first_line=left.first_line if own else space.first_line,  # of a line that others share
                     empty_lines=[*(left.empty_lines if own else ()), *space.empty_lines],
                 )
             elif arg is call.args[-1] and not isinstance(left, folded):
