@@ -16,6 +16,7 @@ import random
 import re
 import statistics
 import sys
+import unicodedata
 from collections import Counter
 
 __all__ = ["render"]
@@ -24,6 +25,7 @@ LABELS_NEEDED = 50  # the Inspection Rule
 FULL_CARDS, CARD_CHARACTERS, PROMPT_CHARACTERS = 50, 4000, 1500
 SUSPICIOUS_CARDS, SUSPICIOUS_CHARACTERS = 20, 1500
 POINTS, PANELS, REWARDS_IN_CARD, EXTREMES = 2000, 12, 12, 5
+MARKS = 4  # on one letter
 NOT_MEASURED = "not measured"
 # The page is green only where all of these were measured, whatever the record's verdict says.
 DECIDING = ("agreement", "confusion", "dead_groups", "success_rate")
@@ -63,8 +65,10 @@ def pieces(text: str) -> list[tuple[bool, str]]:
     [(False, 'a'), (True, '␀'), (False, 'b')]
     """
     runs: list[tuple[bool, list[str]]] = []
+    marks = 0  # a tower of marks on one letter would paint over the lines around it
     for character in text:
-        seen = character in "\n\t" or (character.isprintable() and not _INVISIBLE.match(character))
+        marks = marks + 1 if not character.isascii() and unicodedata.category(character) in ("Mn", "Me") else 0
+        seen = character in "\n\t" or (character.isprintable() and not _INVISIBLE.match(character) and marks <= MARKS)
         if not runs or runs[-1][0] == seen:
             runs.append((not seen, []))
         runs[-1][1].append(character if seen else placeholder(character))

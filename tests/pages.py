@@ -111,6 +111,10 @@ ALLOWED = {
     "clippath",
     "rect",
     "pattern",
+    "main",
+    "ol",
+    "h4",
+    "code",
 }
 
 

@@ -209,6 +209,15 @@ def test_unseen_characters_are_shown(hostile_page, monkeypatch):
     assert {"\x00", "\x1b", "\u202e", "\ud800", "\u200b"} <= bad
 
 
+def test_a_tower_of_marks_is_taken_down():
+    assert inspect_report.pieces("e\u0301" * 9) == [(False, "e\u0301" * 9)]
+    assert inspect_report.pieces("Z" + "\u0301" * 6 + "a") == [
+        (False, "Z" + "\u0301" * 4),
+        (True, "U+0301 U+0301"),
+        (False, "a"),
+    ]
+
+
 @pytest.mark.parametrize("text", ["a <b> & \"c\" 'd'", "tab\tand\nline", "x&lt;y", "100 % \u00e9\u4e2d\U0001f600"])
 def test_harmless_text_reads_as_it_was_written(text, quick):
     page = quick(record(), make_rows(8, completion=f"[{text}]", label="pass", total=0.0))
