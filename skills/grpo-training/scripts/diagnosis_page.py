@@ -355,7 +355,7 @@ padding:.7rem 1rem;margin:.8rem 0}.finding.bad{border-left-color:var(--bad)}.fin
 .parts>div{min-width:0}
 .charts{grid-template-columns:repeat(auto-fit,minmax(min(16rem,100%),1fr))}figcaption code{font-size:.85em}
 .ends{white-space:nowrap;color:var(--ink)}
-code{font-family:ui-monospace,"Liberation Mono","DejaVu Sans Mono",monospace}
+.row{margin-top:1.2rem}code{font-family:ui-monospace,"Liberation Mono","DejaVu Sans Mono",monospace}
 .box ul{margin:.3rem 0;padding-left:1.2rem}summary{cursor:pointer;padding:.15rem 0}
 summary:focus-visible{outline:.2rem solid var(--pass);outline-offset:.15rem}
 @media print{html{font-size:10px}body{font-size:10px;padding:0}h2{margin:1rem 0 .2rem}h2,h3,h4{break-after:avoid}
@@ -430,8 +430,7 @@ summary:focus-visible{outline:.2rem solid var(--pass);outline-offset:.15rem}
 
 <h2>Curves</h2>
 {% if panels %}<p class="lead">Dashed: the limit of a finding. Hatched: its steps, with its number above. &times; at the
-foot:
-logged, but no number.</p>{% endif %}
+foot: logged, but no number.</p>{% endif %}
 <div class="charts">
 {% for panel in panels %}
 <figure>{{ panel.svg }}<figcaption>{% if panel.title %}<strong>{{ said(panel.title, 60) }}</strong><br>{% endif %}
@@ -448,8 +447,9 @@ logged, but no number.</p>{% endif %}
 <details class="card"><summary>Finding {{ one.number }}, {{ said(one.title, 120) }}: {{ one.cards|length }} of
 {{ one.rows|length }}</summary>
 {% for row in one.cards %}
-<p><strong>Row {{ row.row|number }}</strong> of {{ said(row.file, 120) }}, step {{ row.step|number }} · reward
-<strong>{{ row.reward|number }}</strong> · advantage <strong>{{ row.advantage|number }}</strong></p>
+<p class="row"><strong>Row {{ row.row|number }}</strong> of {{ said(row.file, 120) }}, step
+{{ row.step|number }} · reward <strong>{{ row.reward|number }}</strong> · advantage
+<strong>{{ row.advantage|number }}</strong></p>
 {% if row.why %}<p>{{ said(row.why) }}</p>{% endif %}
 <p class="what">prompt</p><pre dir="ltr">{{ row.prompt|text(limits.prompt) }}</pre>
 <p class="what">completion</p><pre dir="ltr">{{ row.completion|text(limits.completion) }}</pre>
