@@ -9,11 +9,14 @@ Needs matplotlib and jinja2, imported when a page is rendered.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
 import random
 import re
 import statistics
+import sys
+import unicodedata
 from collections import Counter
 
 __all__ = ["render"]
@@ -22,6 +25,7 @@ LABELS_NEEDED = 50  # the Inspection Rule
 FULL_CARDS, CARD_CHARACTERS, PROMPT_CHARACTERS = 50, 4000, 1500
 SUSPICIOUS_CARDS, SUSPICIOUS_CHARACTERS = 20, 1500
 POINTS, PANELS, REWARDS_IN_CARD, EXTREMES = 2000, 12, 12, 5
+MARKS = 4  # on one letter
 NOT_MEASURED = "not measured"
 # The page is green only where all of these were measured, whatever the record's verdict says.
 DECIDING = ("agreement", "confusion", "dead_groups", "success_rate")
@@ -40,9 +44,9 @@ _CLASSES = {"pass": (PASS, "", "o"), "fail": (FAIL, "////", "x"), "none": (NONE,
 
 
 def finite(value) -> float | int | None:
-    """The number, or None for what is no number: NaN and infinity never reach the page."""
+    """The number, or None for what is none: NaN, infinity and an integer beyond any float never reach the page."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if is_number and math.isfinite(value) else None
+    return value if is_number and abs(value) <= sys.float_info.max else None
 
 
 def placeholder(character: str) -> str:
@@ -61,8 +65,10 @@ def pieces(text: str) -> list[tuple[bool, str]]:
     [(False, 'a'), (True, '␀'), (False, 'b')]
     """
     runs: list[tuple[bool, list[str]]] = []
+    marks = 0  # a tower of marks on one letter would paint over the lines around it
     for character in text:
-        seen = character in "\n\t" or (character.isprintable() and not _INVISIBLE.match(character))
+        marks = marks + 1 if not character.isascii() and unicodedata.category(character) in ("Mn", "Me") else 0
+        seen = character in "\n\t" or (character.isprintable() and not _INVISIBLE.match(character) and marks <= MARKS)
         if not runs or runs[-1][0] == seen:
             runs.append((not seen, []))
         runs[-1][1].append(character if seen else placeholder(character))
@@ -96,7 +102,7 @@ def number(value) -> str:
     value = finite(value)
     if value is None:
         return NOT_MEASURED
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
 
 
 def percent(value) -> str:
@@ -145,10 +151,23 @@ class Charts:
     def __init__(self, matplotlib, escape, markup):
         self.matplotlib, self.escape, self.markup, self.count = matplotlib, escape, markup, 0
 
-    def axes(self, height: float = 2.5):
+    @contextlib.contextmanager
+    def look(self):
+        """The settings to draw with."""
+        with self.matplotlib.rc_context():
+            self.matplotlib.rcdefaults()  # a matplotlibrc of the user's must not change the page
+            colours = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
+            self.matplotlib.rcParams.update(
+                {"svg.fonttype": "none", "font.size": 10, "hatch.linewidth": 1.2, "hatch.color": CARD}
+            )
+            self.matplotlib.rcParams.update(dict.fromkeys(colours, INK))
+            self.matplotlib.rcParams.update(dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), MUTED))
+            yield
+
+    def axes(self, height: float = 2.5, width: float = 4.6):
         from matplotlib.figure import Figure
 
-        axes = Figure(figsize=(4.6, height), layout="constrained").add_subplot()
+        axes = Figure(figsize=(width, height), layout="constrained").add_subplot()
         axes.spines[["top", "right"]].set_visible(False)
         return axes
 
@@ -468,13 +487,9 @@ def _libraries():
     return jinja2, markupsafe, matplotlib
 
 
-def render(record: dict, rows: list[dict]) -> str:
-    """The whole HTML document. `record` is what inspection.json holds, None in it means not measured; `rows` are the
-    scored completions. ValueError: there are no rows. ImportError: matplotlib or jinja2 is missing."""
-    if not rows:
-        raise ValueError("no rows: a report needs at least one scored completion")
-    # A record somebody edited: what has another shape than ours was not measured.
-    record = {key: value if isinstance(value, KINDS.get(key, object)) else None for key, value in record.items()}
+def tools():
+    """What a page is made with: the jinja2 environment, which escapes and has the filters, and a Charts. ImportError
+    names what is missing."""
     jinja2, markupsafe, matplotlib = _libraries()
     markup, escape = markupsafe.Markup, markupsafe.escape
     missing = markup(f'<span class="nm">{NOT_MEASURED}</span>')
@@ -500,20 +515,24 @@ def render(record: dict, rows: list[dict]) -> str:
     filters = {"number": number, "percent": percent, "seconds": seconds}
     environment.filters.update({name: lambda value, make=make: shown(make(value)) for name, make in filters.items()})
     environment.filters.update(text=text, shown=shown, finite=finite)
+    environment.globals["missing"] = missing
+    return environment, Charts(matplotlib, escape, markup)
 
+
+def render(record: dict, rows: list[dict]) -> str:
+    """The whole HTML document. `record` is what inspection.json holds, None in it means not measured; `rows` are the
+    scored completions. ValueError: there are no rows. ImportError: matplotlib or jinja2 is missing."""
+    if not rows:
+        raise ValueError("no rows: a report needs at least one scored completion")
+    # A record somebody edited: what has another shape than ours was not measured.
+    record = {key: value if isinstance(value, KINDS.get(key, object)) else None for key, value in record.items()}
+    environment, charts = tools()
     names = [str(name) for name in record.get("rewards") or (rows[0].get("rewards") or {})]
     pass_above = finite(record.get("pass_above"))
     disagreements = disagreements_of(rows, pass_above)
     suspicious = [row for row in rows if row.get("part") == "suspicious" and row.get("label") is None]
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a matplotlibrc of the user's must not change the page
-        colours = ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor")
-        matplotlib.rcParams.update(
-            {"svg.fonttype": "none", "font.size": 10, "hatch.linewidth": 1.2, "hatch.color": CARD}
-        )
-        matplotlib.rcParams.update(dict.fromkeys(colours, INK))
-        matplotlib.rcParams.update(dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), MUTED))
-        charts = draw(Charts(matplotlib, escape, markup), record, rows, names)
+    with charts.look():
+        charts = draw(charts, record, rows, names)
     verdict = verdict_of(record)
     return environment.from_string(TEMPLATE).render(
         record=record,
@@ -532,39 +551,12 @@ def render(record: dict, rows: list[dict]) -> str:
         extremes=extremes_of(rows, pass_above),
         limits={"prompt": PROMPT_CHARACTERS, "suspicious": SUSPICIOUS_CHARACTERS, "rewards": REWARDS_IN_CARD},
         full=CARD_CHARACTERS,
-        missing=missing,
+        title=f"Reward inspection: {verdict['word']}",
     )
 
 
-TEMPLATE = """\
-{% macro fact(name, value, note="") %}
-<tr><th scope="row">{{ name }}</th><td>{{ value }}{% if note %} <small>{{ note }}</small>{% endif %}</td></tr>
-{% endmacro %}
-{% macro figure(svg, caption, empty) %}
-<figure>{% if svg %}{{ svg }}{% else %}<p class="empty">{{ missing }}: {{ empty }}</p>{% endif %}
-<figcaption>{{ caption }}</figcaption></figure>
-{% endmacro %}
-{% macro card(row, limit, open) %}
-<details class="card"{% if open %} open{% endif %}>
-<summary><span class="tag {{ "bad" if row.paid else "plain" }}">
-{%- if row.paid is not defined %}not read yet{% else %}{{ "paid, but labelled fail" if row.paid else
-"not paid, but labelled pass" }}{% endif %}</span>
-<span>row <bdi dir="ltr">{{ row.id|text(40) }}</bdi> · total {{ row.total|number }}{% if row.label is not none
-%} · label by {{ {"human": "a person", "agent": "an agent", "synthetic": "construction"}[row.kind]|default(missing)
-}}{% endif %}</span></summary>
-{% if row.note %}<p class="note"><span>note</span> <bdi dir="ltr">{{ row.note|text(500) }}</bdi></p>{% endif %}
-{% if row.error %}<p class="note"><span>error</span> <bdi dir="ltr">{{ row.error|text(500) }}</bdi></p>{% endif %}
-<ul class="rewards">
-{% for name, value in ((row.rewards or {}).items()|list)[:limits.rewards] %}
-<li><bdi dir="ltr">{{ name|text(80) }}</bdi> <strong>{{ value|number }}</strong>
-{%- set reason = (row.reasons or {})[name] %}{% if reason %} <bdi dir="ltr">{{ reason|text(200) }}</bdi>{% endif %}</li>
-{% endfor %}
-</ul>
-<details class="what"><summary>prompt</summary><pre dir="ltr">{{ row.prompt|text(limits.prompt) }}</pre></details>
-<p class="what">completion, {{ row.length|number }} {{ row.length_unit|text(10) }}
-{%- if row.clipped %}, clipped at max_tokens{% endif %}</p><pre dir="ltr">{{ row.completion|text(limit) }}</pre>
-</details>
-{% endmacro %}
+# The start of this page and of diagnosis_page.py: policy, colours, style; it ends inside <style>.
+HEAD = """\
 <!DOCTYPE html>
 <html lang="en">
 <head>
@@ -572,7 +564,7 @@ TEMPLATE = """\
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>Reward inspection: {{ verdict.word }}</title>
+<title>{{ title }}</title>
 <style>
 :root{--font:system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans","DejaVu Sans",sans-serif;--bg:#f4f5f7;
 --card:#fff;--ink:#16191d;--muted:#565e69;--line:#d5d9df;--pass:#0067a8;--fail:#c85200;--none:#7d8590;--good:#00704f;
@@ -634,7 +626,43 @@ pre b,bdi b{font-weight:400;font-size:.85em;border:1px solid var(--none);border-
 .verdict .word{font-size:1.6rem}.tiles{grid-template-columns:1fr 1fr;gap:.5rem}.tile{padding:.5rem .6rem}
 .tile .big{font-size:1.5rem}.tile h2,.tile p{font-size:.82rem}}
 @media print{body{max-width:none;font-size:12px}*{print-color-adjust:exact;-webkit-print-color-adjust:exact}
-.verdict,.tile,figure,tr{break-inside:avoid}details::details-content{content-visibility:visible}}
+.verdict,.tile,figure,tr{break-inside:avoid}}
+"""
+
+TEMPLATE = (
+    """\
+{% macro fact(name, value, note="") %}
+<tr><th scope="row">{{ name }}</th><td>{{ value }}{% if note %} <small>{{ note }}</small>{% endif %}</td></tr>
+{% endmacro %}
+{% macro figure(svg, caption, empty) %}
+<figure>{% if svg %}{{ svg }}{% else %}<p class="empty">{{ missing }}: {{ empty }}</p>{% endif %}
+<figcaption>{{ caption }}</figcaption></figure>
+{% endmacro %}
+{% macro card(row, limit, open) %}
+<details class="card"{% if open %} open{% endif %}>
+<summary><span class="tag {{ "bad" if row.paid else "plain" }}">
+{%- if row.paid is not defined %}not read yet{% else %}{{ "paid, but labelled fail" if row.paid else
+"not paid, but labelled pass" }}{% endif %}</span>
+<span>row <bdi dir="ltr">{{ row.id|text(40) }}</bdi> · total {{ row.total|number }}{% if row.label is not none
+%} · label by {{ {"human": "a person", "agent": "an agent", "synthetic": "construction"}[row.kind]|default(missing)
+}}{% endif %}</span></summary>
+{% if row.note %}<p class="note"><span>note</span> <bdi dir="ltr">{{ row.note|text(500) }}</bdi></p>{% endif %}
+{% if row.error %}<p class="note"><span>error</span> <bdi dir="ltr">{{ row.error|text(500) }}</bdi></p>{% endif %}
+<ul class="rewards">
+{% for name, value in ((row.rewards or {}).items()|list)[:limits.rewards] %}
+<li><bdi dir="ltr">{{ name|text(80) }}</bdi> <strong>{{ value|number }}</strong>
+{%- set reason = (row.reasons or {})[name] %}{% if reason %} <bdi dir="ltr">{{ reason|text(200) }}</bdi>{% endif %}</li>
+{% endfor %}
+</ul>
+<details class="what"><summary>prompt</summary><pre dir="ltr">{{ row.prompt|text(limits.prompt) }}</pre></details>
+<p class="what">completion, {{ row.length|number }} {{ row.length_unit|text(10) }}
+{%- if row.clipped %}, clipped at max_tokens{% endif %}</p><pre dir="ltr">{{ row.completion|text(limit) }}</pre>
+</details>
+{% endmacro %}
+"""
+    + HEAD
+    + """\
+@media print{details::details-content{content-visibility:visible}}
 </style>
 </head>
 <body>
@@ -780,3 +808,4 @@ then right but unpaid; a person's labels before all others. Each is understood, 
 </body>
 </html>
 """
+)

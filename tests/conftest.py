@@ -4,6 +4,7 @@ from pathlib import Path
 
 import docsync
 import pytest
+from pages import asked, chromium, picture, width  # noqa: F401 (fixtures)
 
 
 @pytest.fixture

@@ -275,7 +275,7 @@ def test_symbolic_links_are_rejected_and_nothing_is_removed_through_them(reposit
 @pytest.fixture
 def session(repository):
     """Run pytest with our options in the small repository; give its exit status and output."""
-    for name in ("conftest.py", "docsync.py"):
+    for name in ("conftest.py", "docsync.py", "pages.py"):
         write(repository, f"tests/{name}", (ROOT / "tests" / name).read_text(encoding="utf-8"))
     stamp_test = "@pytest.mark.stamp\ndef test_stamps():\n    assert not list(docsync.check_stamps(docsync.ROOT))\n"
     write(repository, "tests/test_docsync.py", f"import docsync, pytest\n{stamp_test}")
