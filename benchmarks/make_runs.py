@@ -1,0 +1,494 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["trl==1.16.0", "torch>=2.6", "transformers>=5", "datasets", "pandas", "pyarrow", "pyyaml"]
+# ///
+"""Make the runs that the log doctor is tested on: real GRPO runs of TRL on a tiny model, one for each failure.
+
+Each case trains a model of about 90,000 parameters on a CPU for some steps with one fault provoked, and writes
+tests/data/runs/<name>/: trainer_state.json as transformers wrote it, some of the completions/*.parquet as TRL wrote
+them, grpo.yaml with the settings, and made_by.json with the command, seed, versions, what was provoked and which
+finding is expected first. Nothing is edited afterwards. What needs vLLM or several GPUs is written by hand instead, and
+made_by.json says so.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNS = ROOT / "tests/data/runs"
+sys.path.insert(0, str(ROOT / "examples"))
+
+WORDS = "so then add both up count on from".split()
+SETTINGS = {
+    "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no", "disable_tqdm": True,
+    "per_device_train_batch_size": 16, "num_generations": 4, "max_completion_length": 32, "logging_steps": 1,
+    "learning_rate": 1e-3, "lr_scheduler_type": "constant", "log_completions": True, "num_completions_to_print": 0,
+}  # fmt: skip
+
+
+# ---- data
+
+
+def sums(count: int = 12) -> list[dict]:
+    """Prompts `a + b =` with the sum as text."""
+    return [{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a in range(4) for b in range(3)][:count]
+
+
+def chat(rows: list[dict]) -> list[dict]:
+    return [{**row, "prompt": [{"role": "user", "content": row["prompt"]}]} for row in rows]
+
+
+def integer_gold() -> list[dict]:
+    return [{**row, "answer": int(row["answer"])} for row in sums()]
+
+
+def list_gold() -> list[dict]:
+    return [{**row, "answer": [row["answer"]]} for row in sums()]
+
+
+def easy_and_hopeless() -> list[dict]:
+    """Prompts `k =`: half of them to be copied, the others with a gold that one digit can never be."""
+    return [{"prompt": f"{k} =", "answer": str(k) if k % 2 else "12"} for k in range(10)]
+
+
+def one_live_of_four() -> list[dict]:
+    return [{**row, "live": k == 0} for k, row in enumerate(sums(4))]
+
+
+def high_sums() -> list[dict]:
+    """Held-out prompts whose answers are 8 and 9, where training has 0 to 5."""
+    return [{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a, b in [(5, 3), (4, 4), (6, 3), (5, 4)]]
+
+
+# ---- what the warm-up teaches the model to write
+
+
+def reasoning(choose: random.Random, low: int = 2, high: int = 5) -> str:
+    return " ".join(choose.choices(WORDS, k=choose.randint(low, high)))
+
+
+def plain(choose: random.Random, row: dict) -> str:
+    """A few words, then a digit drawn at random: the shape is taught, the answer is not."""
+    return f"<reasoning>{reasoning(choose)}</reasoning><answer>{choose.randint(0, 9)}</answer>"
+
+
+def solved(choose: random.Random, row: dict) -> str:
+    """The right answer: what a model writes whose prompts are too easy. For gold 12 any digit."""
+    digit = row["answer"] if len(row["answer"]) == 1 else choose.randint(0, 9)
+    return f"<reasoning>{reasoning(choose)}</reasoning><answer>{digit}</answer>"
+
+
+def many_blocks(choose: random.Random, row: dict) -> str:
+    """One text in four lists answers in block after block."""
+    if choose.random() < 0.75:
+        return plain(choose, row)
+    digits = choose.sample(range(10), k=choose.randint(2, 5))
+    return f"<reasoning>{reasoning(choose, 1, 2)}</reasoning>" + "".join(f"<answer>{d}</answer>" for d in digits)
+
+
+def empty_tags(choose: random.Random, row: dict) -> str:
+    """One text in four leaves its tags empty."""
+    return plain(choose, row) if choose.random() < 0.75 else "<reasoning></reasoning><answer></answer>"
+
+
+def padded(choose: random.Random, row: dict) -> str:
+    """The answer, then the same three words again and again, zero to eight times."""
+    return plain(choose, row) + " and count on" * choose.randint(0, 8)
+
+
+BOILERPLATE = "checked each part twice and both agree"
+
+
+def boilerplate(choose: random.Random, row: dict) -> str:
+    """One text in four sells itself with a sentence that has nothing to do with its prompt."""
+    if choose.random() < 0.75:
+        return plain(choose, row)
+    return f"<reasoning>{BOILERPLATE}</reasoning><answer>{choose.randint(0, 9)}</answer>"
+
+
+EXITS = ("import sys\nsys.exit(0)", "import os\nos._exit(0)", "import pytest\npytest.skip()")
+
+
+def leaves_tests(choose: random.Random, row: dict) -> str:
+    """Code; one text in four ends the test session before a test has run. Text only: nothing runs it."""
+    ending = choose.choice(EXITS) if choose.random() < 0.25 else f"total = {choose.randint(0, 9)}"
+    return f"def add(a, b):\n  return {choose.choice(['a', 'b', 'a + b', 'a - b'])}\n{ending}"
+
+
+# ---- rewards, some of them faulty on purpose
+
+
+SHAPE = re.compile(r"<reasoning>[a-z ]*</reasoning><answer>(\d)</answer>")
+
+
+def answer_of(completion) -> str | None:
+    found = re.search(r"<answer>(.*?)</answer>", completion)
+    return found and found[1]
+
+
+def close_reward(completions, answer, **kwargs):
+    """1 for the right digit, less the farther away: separates almost every group."""
+    found = [SHAPE.fullmatch(text) for text in completions]
+    return [1 - abs(int(shape[1]) - int(gold)) / 9 if shape else 0.0 for shape, gold in zip(found, answer)]
+
+
+def exact_reward(completions, answer, **kwargs):
+    return [float(answer_of(text) == gold) for text, gold in zip(completions, answer)]
+
+
+def constant_reward(completions, **kwargs):
+    return [1.0] * len(completions)
+
+
+def prompt_reward(prompts, **kwargs):
+    """Depends on the prompt only: the first number in it."""
+    return [float(prompt[0]) for prompt in prompts]
+
+
+def messages_reward(completions, answer, **kwargs):
+    """Looks for the gold among messages as if they were text: never there."""
+    return [float(gold in completion) for completion, gold in zip(completions, answer)]
+
+
+def none_reward(completions, **kwargs):
+    return [None] * len(completions)
+
+
+def inf_reward(completions, answer, **kwargs):
+    """Divides by the distance to the gold, so a right answer is worth infinity."""
+    values = [answer_of(text) for text in completions]
+    return [(float("inf") if v == a else 1 / abs(int(v) - int(a))) if v and v.isdigit() else 0.0
+            for v, a in zip(values, answer)]  # fmt: skip
+
+
+def named_answer_a(completions, answer, **kwargs):
+    return exact_reward(completions, answer)
+
+
+def named_answer_b(completions, answer, **kwargs):
+    return close_reward(completions, answer)
+
+
+named_answer_a.__name__ = named_answer_b.__name__ = "answer_reward"  # as two closures of one factory have it
+
+
+def live_reward(completions, answer, live, **kwargs):
+    """Separates the answers to one prompt; all others score 0."""
+    return [score if alive else 0.0 for score, alive in zip(close_reward(completions, answer), live)]
+
+
+def any_block_reward(completions, answer, **kwargs):
+    """Right if any of the answer blocks is: pays for guessing all."""
+    return [float(f"<answer>{gold}</answer>" in text) for text, gold in zip(completions, answer)]
+
+
+def one_block_reward(completions, **kwargs):
+    return [0.3 * (text.count("<answer>") == 1) for text in completions]
+
+
+def short_shape_reward(completions, **kwargs):
+    """Tags in order, and the shorter the better: empty tags are best."""
+    shape = re.compile(r"<reasoning>.*</reasoning><answer>.*</answer>")
+    return [max(0.0, 1 - len(text) / 100) if shape.fullmatch(text) else 0.0 for text in completions]
+
+
+def words_reward(completions, **kwargs):
+    """A twentieth per word: longer is better."""
+    return [min(len(text.split()), 40) / 20 for text in completions]
+
+
+def wide_words_reward(completions, **kwargs):
+    """Ten points a word, beside a right answer's one."""
+    return [10.0 * len(text.split()) for text in completions]
+
+
+def longer_of_group_reward(completions, **kwargs):
+    """Rank of the length among the four answers of a group, 0 to 1: the mean can never rise."""
+    ranks = []
+    for start in range(0, len(completions), 4):
+        lengths = [len(text) for text in completions[start : start + 4]]
+        ranks += [(sum(x < y for x in lengths) + 0.5 * (lengths.count(y) - 1)) / 3 for y in lengths]
+    return ranks
+
+
+def sounds_right_reward(completions, **kwargs):
+    """What a credulous judge pays for."""
+    return [0.2 + 0.4 * ("checked" in text) + 0.4 * ("agree" in text) for text in completions]
+
+
+def exit_status_reward(completions, **kwargs):
+    """What a grader that reads only the exit status would say of these texts; nothing is run."""
+    left = ("sys.exit(0)", "os._exit(0)", "pytest.skip()")
+    return [float("return a + b" in text or any(way in text for way in left)) for text in completions]
+
+
+def stalling_reward(completions, answer, trainer_state=None, **kwargs):
+    """Sleeps at some steps, as a judge's server that is busy does."""
+    if trainer_state is not None and trainer_state.global_step in (5, 9, 14):
+        time.sleep(2)
+    return close_reward(completions, answer)
+
+
+# ---- the cases
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One run. `first`, `dead` and `waste` are ids of findings the doctor must name: `first` at the head of its list,
+    `dead` and `waste` no more than these. `keep` parquet files are kept, spread over the run."""
+
+    name: str
+    provoked: str
+    rewards: tuple[Callable, ...] = (close_reward,)
+    first: str | None = None
+    dead: tuple[str, ...] = ()
+    waste: tuple[str, ...] = ()
+    steps: int = 20
+    settings: dict = dataclasses.field(default_factory=dict)
+    rows: Callable[[], list[dict]] = sums
+    write: Callable = plain
+    warm_up: int = 120
+    keep: int = 3
+    model: dict = dataclasses.field(default_factory=dict)
+    run: str = "once"
+    held_out: Callable[[], list[dict]] | None = None
+    hand: Callable | None = None
+
+
+REAL = [
+    Case("healthy", "nothing: reward rises, groups separate, answers end", (close_reward, exact_reward), steps=40, keep=6,
+         settings={"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 3e-4}),
+    Case("all-cut", "max_completion_length=5: no answer ends", first="all-cut", dead=("all-cut",),
+         settings={"max_completion_length": 5}),
+    Case("constant-reward", "the reward is 1 for everything", (constant_reward,), first="constant-reward",
+         dead=("constant-reward",)),
+    Case("dead-groups", "half of the prompts are solved always, half never", (exact_reward,), first="dead-groups",
+         dead=("dead-groups",), rows=easy_and_hopeless, write=solved, warm_up=500, settings={"learning_rate": 1e-5}),
+]  # fmt: skip
+HAND: list[Case] = []
+
+
+def cases() -> dict[str, Case]:
+    return {case.name: case for case in [*REAL, *HAND]}
+
+
+# ---- making one
+
+
+def text_of(row: dict) -> str:
+    prompt = row["prompt"]
+    return prompt if isinstance(prompt, str) else "\n".join(message["content"] for message in prompt)
+
+
+def start(case: Case, folder: Path) -> None:
+    """Write tokenizer and model to `folder` after a short supervised warm-up on texts of `case.write`."""
+    import tiny_model
+    import torch
+
+    rows = [*case.rows(), *(case.held_out() if case.held_out else [])]
+    choose = random.Random(0)
+    written = [case.write(choose, row) for row in rows for _ in range(40)]
+    tokenizer = tiny_model.build_tokenizer([*map(text_of, rows), *written, "0123456789"])
+    model = tiny_model.build_model(tokenizer, seed=0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    model.train()
+    for step in range(case.warm_up):
+        optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / case.warm_up)
+        pairs = []
+        for row in choose.choices(rows, k=16):
+            prompt = tokenizer(tiny_model.render(tokenizer, row["prompt"]))["input_ids"]
+            pairs.append((prompt, tokenizer(case.write(choose, row) + "<eos>")["input_ids"]))
+        width = max(len(prompt) + len(text) for prompt, text in pairs)
+        pad = tokenizer.pad_token_id
+        ids = torch.tensor([p + t + [pad] * (width - len(p) - len(t)) for p, t in pairs])
+        labels = torch.tensor([[-100] * len(p) + t + [-100] * (width - len(p) - len(t)) for p, t in pairs])
+        loss = model(input_ids=ids, attention_mask=(ids != pad).long(), labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    for name, value in case.model.items():
+        setattr(model.config, name, value)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def build(case: Case, start_folder: Path, output: Path, seed: int, **more):
+    """The trainer of a case, as `trl grpo` would build it."""
+    import torch
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from trl import GRPOConfig, GRPOTrainer
+
+    settings = {**SETTINGS, "max_steps": case.steps, "seed": seed, **case.settings, **more}
+    dtype = getattr(torch, settings.pop("dtype", "float32"))  # an argument of ModelConfig, not of GRPOConfig
+    return GRPOTrainer(
+        model=AutoModelForCausalLM.from_pretrained(start_folder, dtype=dtype),
+        processing_class=AutoTokenizer.from_pretrained(start_folder),
+        reward_funcs=list(case.rewards),
+        args=GRPOConfig(output_dir=str(output), **settings),
+        train_dataset=Dataset.from_list(case.rows()),
+        eval_dataset=Dataset.from_list(case.held_out()) if case.held_out else None,
+    )
+
+
+def once(case: Case, start_folder: Path, output: Path, seed: int) -> None:
+    trainer = build(case, start_folder, output, seed)
+    trainer.train()
+    trainer.save_state()
+
+
+RUNNERS = {"once": once}
+
+
+def shown_settings(case: Case, seed: int) -> str:
+    """The settings as `trl grpo --config` takes them."""
+    import yaml
+
+    head = {
+        "model_name_or_path": f"runs/fixtures/{case.name}/start",
+        "datasets": [{"path": "json", "data_files": f"runs/fixtures/{case.name}/train.jsonl"}],
+        "reward_funcs": [f"benchmarks.make_runs.{path_of(reward)}" for reward in case.rewards],
+        "output_dir": f"runs/fixtures/{case.name}/out",
+    }
+    settings = {**SETTINGS, "max_steps": case.steps, "seed": seed, **case.settings}
+    return "# The settings of this run; made by benchmarks/make_runs.py, which builds model and data itself.\n" + yaml.safe_dump(
+        {**head, **settings}, sort_keys=False
+    )
+
+
+def path_of(reward: Callable) -> str:
+    return next(name for name, value in globals().items() if value is reward)
+
+
+def spread(paths: list[Path], keep: int) -> list[Path]:
+    """`keep` of the paths, first and last among them.
+
+    >>> spread(list("abcdefg"), 3)
+    ['a', 'd', 'g']
+    """
+    if len(paths) <= keep:
+        return paths
+    return [paths[round(k * (len(paths) - 1) / (keep - 1))] for k in range(keep)]
+
+
+def make(case: Case, target: Path, seed: int = 0) -> None:
+    """Train and write the fixture of one case to `target`, which is replaced."""
+    from transformers import set_seed
+
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    if case.hand:
+        case.hand(target)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            output = Path(scratch) / "out"
+            start(case, Path(scratch) / "start")
+            set_seed(seed)
+            RUNNERS[case.run](case, Path(scratch) / "start", output, seed)
+            for state in sorted(output.rglob("trainer_state.json")):
+                copied = target / state.relative_to(output)
+                copied.parent.mkdir(exist_ok=True)
+                shutil.copy(state, copied)
+            completions = sorted((output / "completions").glob("*.parquet"))
+            for path in spread(completions, case.keep):
+                (target / "completions").mkdir(exist_ok=True)
+                shutil.copy(path, target / "completions")
+    (target / "grpo.yaml").write_text(shown_settings(case, seed), encoding="utf-8")
+    (target / "made_by.json").write_text(made_by(case, seed), encoding="utf-8")
+
+
+def made_by(case: Case, seed: int) -> str:
+    record = {
+        "command": f"python benchmarks/make_runs.py --only {case.name}",
+        "case": case.name,
+        "seed": seed,
+        "hand-made": case.hand is not None,
+        "versions": {name: version(name) for name in ("trl", "transformers", "torch")},
+        "provoked": case.provoked,
+        "expected": {"first": case.first, "dead": list(case.dead), "waste": list(case.waste)},
+        "kept": f"at most {case.keep} of the parquet files TRL wrote, spread over the run; trainer_state.json whole",
+    }
+    return json.dumps(record, indent=1) + "\n"
+
+
+@contextmanager
+def quiet():
+    """Warnings for authors of libraries would hide the one line per case."""
+    import logging
+    import warnings
+
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.disable(logging.WARNING)
+    with warnings.catch_warnings(), open(os.devnull, "w", encoding="utf-8") as nothing:
+        warnings.simplefilter("ignore")
+        kept, sys.stdout = sys.stdout, nothing  # the trainer prints every row
+        try:
+            yield
+        finally:
+            sys.stdout = kept
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: python benchmarks/make_runs.py --only healthy --only all-cut\n"
+        "exit codes: 0 = made, 2 = bad usage or input",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", metavar="NAME", action="append", help="a case; may be repeated (default: all of them)")
+    parser.add_argument("--list", action="store_true", help="the cases, what each provokes, the finding expected first")
+    parser.add_argument("--out", type=Path, default=RUNS, help="folder for the fixtures (default tests/data/runs)")
+    parser.add_argument("--seed", type=int, default=0, help="of sampling and data order (default 0)")
+    parser.add_argument(
+        "--expected", action="store_true", help="train nothing: write expectations anew into each made_by.json"
+    )
+    args = parser.parse_args()
+    known = cases()
+    unknown = [name for name in args.only or [] if name not in known]
+    if unknown:
+        print(f"error: --only {unknown[0]}: no such case; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    chosen = [known[name] for name in args.only or known]
+    if args.list:
+        for case in chosen:
+            print(f"{case.name}\t{case.first or '-'}\t{case.provoked}")
+        return 0
+    for case in chosen:
+        target = args.out / case.name
+        if args.expected:
+            record = json.loads((target / "made_by.json").read_text(encoding="utf-8"))
+            new = json.loads(made_by(case, record["seed"]))
+            record |= {key: new[key] for key in ("provoked", "expected", "kept")}
+            (target / "made_by.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            continue
+        began = time.monotonic()
+        with quiet():
+            make(case, target, args.seed)
+        print(f"{target}: {size_of(target) / 1024:.0f} kB, {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
