@@ -62,8 +62,9 @@ def list_gold() -> list[dict]:
 
 
 def easy_and_hopeless() -> list[dict]:
-    """Prompts `k =`: half of them to be copied, the others with a gold that one digit can never be."""
-    return [{"prompt": f"{k} =", "answer": str(k) if k % 2 else "12"} for k in range(10)]
+    """Half of the prompts take any digit, half a number that one digit can never be; one in twelve is worth asking."""
+    golds = ["0123456789", "12"] * 5 + ["12345", "12"]
+    return [{**row, "answer": gold} for row, gold in zip(sums(), golds)]
 
 
 def one_live_of_four() -> list[dict]:
@@ -85,12 +86,6 @@ def reasoning(choose: random.Random, low: int = 2, high: int = 5) -> str:
 def plain(choose: random.Random, row: dict) -> str:
     """A few words, then a digit drawn at random: the shape is taught, the answer is not."""
     return f"<reasoning>{reasoning(choose)}</reasoning><answer>{choose.randint(0, 9)}</answer>"
-
-
-def solved(choose: random.Random, row: dict) -> str:
-    """The right answer: what a model writes whose prompts are too easy. For gold 12 any digit."""
-    digit = row["answer"] if len(row["answer"]) == 1 else choose.randint(0, 9)
-    return f"<reasoning>{reasoning(choose)}</reasoning><answer>{digit}</answer>"
 
 
 def many_blocks(choose: random.Random, row: dict) -> str:
@@ -149,6 +144,12 @@ def close_reward(completions, answer, **kwargs):
 
 def exact_reward(completions, answer, **kwargs):
     return [float(answer_of(text) == gold) for text, gold in zip(completions, answer)]
+
+
+def accepted_reward(completions, answer, **kwargs):
+    """1 if the digit is among the accepted ones."""
+    found = [SHAPE.fullmatch(text) for text in completions]
+    return [float(bool(shape) and len(gold) != 2 and shape[1] in gold) for shape, gold in zip(found, answer)]
 
 
 def constant_reward(completions, **kwargs):
@@ -262,7 +263,7 @@ class Case:
     settings: dict = dataclasses.field(default_factory=dict)
     rows: Callable[[], list[dict]] = sums
     write: Callable = plain
-    warm_up: int = 120
+    warm_up: int = 250
     keep: int = 3
     model: dict = dataclasses.field(default_factory=dict)
     run: str = "once"
@@ -272,13 +273,13 @@ class Case:
 
 REAL = [
     Case("healthy", "nothing: reward rises, groups separate, answers end", (close_reward, exact_reward), steps=40, keep=6,
-         settings={"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 3e-4}),
+         settings={"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 1e-3}),
     Case("all-cut", "max_completion_length=5: no answer ends", first="all-cut", dead=("all-cut",),
          settings={"max_completion_length": 5}),
     Case("constant-reward", "the reward is 1 for everything", (constant_reward,), first="constant-reward",
          dead=("constant-reward",)),
-    Case("dead-groups", "half of the prompts are solved always, half never", (exact_reward,), first="dead-groups",
-         dead=("dead-groups",), rows=easy_and_hopeless, write=solved, warm_up=500, settings={"learning_rate": 1e-5}),
+    Case("dead-groups", "half of the prompts are solved always, half never", (accepted_reward,), first="dead-groups",
+         dead=("dead-groups",), rows=easy_and_hopeless),
 ]  # fmt: skip
 HAND: list[Case] = []
 
@@ -308,7 +309,7 @@ def start(case: Case, folder: Path) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     model.train()
     for step in range(case.warm_up):
-        optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / case.warm_up)
+        optimizer.param_groups[0]["lr"] = 3e-3 * (1 - 0.9 * step / case.warm_up)
         pairs = []
         for row in choose.choices(rows, k=16):
             prompt = tokenizer(tiny_model.render(tokenizer, row["prompt"]))["input_ids"]
@@ -331,14 +332,14 @@ def build(case: Case, start_folder: Path, output: Path, seed: int, **more):
     """The trainer of a case, as `trl grpo` would build it."""
     import torch
     from datasets import Dataset
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
     from trl import GRPOConfig, GRPOTrainer
 
     settings = {**SETTINGS, "max_steps": case.steps, "seed": seed, **case.settings, **more}
     dtype = getattr(torch, settings.pop("dtype", "float32"))  # an argument of ModelConfig, not of GRPOConfig
     return GRPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(start_folder, dtype=dtype),
-        processing_class=AutoTokenizer.from_pretrained(start_folder),
+        processing_class=PreTrainedTokenizerFast.from_pretrained(start_folder),  # AutoTokenizer drops its spaces
         reward_funcs=list(case.rewards),
         args=GRPOConfig(output_dir=str(output), **settings),
         train_dataset=Dataset.from_list(case.rows()),
