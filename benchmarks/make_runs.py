@@ -49,10 +49,6 @@ def sums(count: int = 12) -> list[dict]:
     return [{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a in range(4) for b in range(3)][:count]
 
 
-def chat(rows: list[dict]) -> list[dict]:
-    return [{**row, "prompt": [{"role": "user", "content": row["prompt"]}]} for row in rows]
-
-
 def integer_gold() -> list[dict]:
     return [{**row, "answer": int(row["answer"])} for row in sums()]
 
@@ -69,6 +65,18 @@ def easy_and_hopeless() -> list[dict]:
 
 def one_live_of_four() -> list[dict]:
     return [{**row, "live": k == 0} for k, row in enumerate(sums(4))]
+
+
+def five_prompts() -> list[dict]:
+    return sums(5)
+
+
+def chat_sums() -> list[dict]:
+    return [{**row, "prompt": [{"role": "user", "content": row["prompt"]}]} for row in sums()]
+
+
+def low_sums() -> list[dict]:
+    return [{"prompt": f"{a} + {b} =", "answer": str(a + b)} for a in range(3) for b in range(2)] * 2
 
 
 def high_sums() -> list[dict]:
@@ -164,6 +172,15 @@ def prompt_reward(prompts, **kwargs):
 def messages_reward(completions, answer, **kwargs):
     """Looks for the gold among messages as if they were text: never there."""
     return [float(gold in completion) for completion, gold in zip(completions, answer)]
+
+
+def uneven_reward(completions, **kwargs):
+    """Differs inside every group, whatever was written."""
+    return [0.1 * (index % 4) for index in range(len(completions))]
+
+
+def weak_exact_reward(completions, answer, **kwargs):
+    return [0.2 * score for score in exact_reward(completions, answer)]
 
 
 def none_reward(completions, **kwargs):
@@ -271,15 +288,108 @@ class Case:
     hand: Callable | None = None
 
 
+OFF_POLICY = {"per_device_train_batch_size": 4, "steps_per_generation": 4, "gradient_accumulation_steps": 1}
+BEFORE_EVAL = {"eval_strategy": "steps", "eval_steps": 4, "per_device_eval_batch_size": 16}
+
 REAL = [
     Case("healthy", "nothing: reward rises, groups separate, answers end", (close_reward, exact_reward), steps=40, keep=6,
-         settings={"per_device_train_batch_size": 32, "num_generations": 8, "learning_rate": 1e-3}),
+         settings={"per_device_train_batch_size": 32, "num_generations": 8}),
+    # no signal
     Case("all-cut", "max_completion_length=5: no answer ends", first="all-cut", dead=("all-cut",),
          settings={"max_completion_length": 5}),
+    Case("masked-away", "no answer ends, and mask_truncated_completions takes all of them out of the loss",
+         (uneven_reward,), first="masked-away", dead=("masked-away", "all-cut"),
+         settings={"max_completion_length": 5, "mask_truncated_completions": True}),
+    Case("cut-answers", "max_completion_length=10: about every second answer is cut", first="cut-answers",
+         waste=("cut-answers",), settings={"max_completion_length": 10}),
     Case("constant-reward", "the reward is 1 for everything", (constant_reward,), first="constant-reward",
          dead=("constant-reward",)),
     Case("dead-groups", "half of the prompts are solved always, half never", (accepted_reward,), first="dead-groups",
          dead=("dead-groups",), rows=easy_and_hopeless),
+    Case("prompt-only-reward", "the reward depends on the prompt only: std above 0, every group constant",
+         (prompt_reward,), first="prompt-only-reward", dead=("prompt-only-reward", "dead-groups")),
+    Case("gold-int", "the column `answer` holds integers, the reward compares strings: always 0", (exact_reward,),
+         first="constant-reward", dead=("constant-reward",), rows=integer_gold),
+    Case("gold-list", "the column `answer` holds lists, the reward compares strings: always 0", (exact_reward,),
+         first="constant-reward", dead=("constant-reward",), rows=list_gold),
+    Case("messages-as-text", "prompts are chats, so a completion is a list of messages; the reward looks for text in it",
+         (messages_reward,), first="constant-reward", dead=("constant-reward",), rows=chat_sums),
+    Case("all-none", "the reward returns None for everything", (none_reward,), first="all-none", dead=("all-none",)),
+    Case("inf-reward", "a right answer is worth infinity", (inf_reward,), first="non-finite-reward",
+         dead=("non-finite-reward",)),
+    Case("batch-scaled-dead", 'every group constant under scale_rewards="batch": frac_reward_zero_std says 0',
+         (prompt_reward,), first="prompt-only-reward", dead=("prompt-only-reward", "dead-groups"),
+         settings={"scale_rewards": "batch"}),
+    Case("normalised-one-live", "one group in four separates, under multi_objective_aggregation=\"normalize_then_sum\": "
+         "frac_reward_zero_std says 0", (live_reward, constant_reward), first="dead-groups",
+         dead=("dead-groups",), rows=one_live_of_four,
+         settings={"multi_objective_aggregation": "normalize_then_sum"}),
+    Case("zero-steps", "five prompts, but one generation batch takes six: no step is trained", rows=five_prompts,
+         first="no-steps", dead=("no-steps",),
+         settings={"per_device_train_batch_size": 24, "max_steps": -1, "num_train_epochs": 3.0}),
+    # rates and stability
+    Case("rate-too-high", "learning_rate 0.3", first="rate-too-high", waste=("rate-too-high",),
+         settings={"learning_rate": 0.3, "beta": 0.01}),
+    Case("rate-too-low", "learning_rate 1e-7", first="not-moving", waste=("not-moving",), steps=30,
+         settings={"learning_rate": 1e-7}),
+    Case("bf16-weights", "weights in bfloat16 at learning_rate 1e-6: updates are rounded away", first="not-moving",
+         waste=("not-moving",), steps=30, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
+    Case("entropy-collapse", "learning_rate 1e-2: within some steps each prompt has one answer", first="entropy-collapse",
+         waste=("entropy-collapse",), steps=40, settings={"learning_rate": 1e-2}),
+    Case("entropy-collapse-off-policy", "the same, four optimizer steps per generation", first="entropy-collapse-off-policy",
+         waste=("entropy-collapse-off-policy",), steps=60,
+         settings={**OFF_POLICY, "per_device_train_batch_size": 8, "learning_rate": 6e-3}),
+    Case("dropout", "attention_dropout 0.3 left on, with beta: kl is there before anything was learned",
+         first="dropout", waste=("dropout",), model={"attention_dropout": 0.3}, settings={"beta": 0.04}),
+    # settings
+    Case("inert-settings", "epsilon_high and delta set, but training is on-policy", first="inert-settings",
+         settings={"epsilon_high": 0.28, "delta": 4.0}),
+    Case("off-policy", "four optimizer steps per generation: three rows in four have no reward keys",
+         steps=40, settings=OFF_POLICY),
+    Case("clipping", "four optimizer steps per generation at learning_rate 2e-2: most tokens leave the clip region",
+         first="clipping", waste=("clipping",), steps=40, settings={**OFF_POLICY, "learning_rate": 2e-2}),
+    Case("cispo-weights", "CISPO without epsilon_high: every weight is cut to 0.2", first="cispo-epsilon-high",
+         waste=("cispo-epsilon-high",), settings={"loss_type": "cispo"}),
+    Case("entropy-bonus-at-max", "an adaptive entropy bonus whose target is out of reach", first="entropy-coef-at-max",
+         settings={"use_adaptive_entropy": True, "entropy_target": 5.0, "entropy_coef": 0.0,
+                   "entropy_coef_delta": 0.001, "entropy_coef_max": 0.01}),
+    # several rewards
+    Case("duplicate-names", "two functions with one __name__: the log has one column for both",
+         (named_answer_a, named_answer_b), first="duplicate-names", waste=("duplicate-names",)),
+    Case("reward-dominance", "a reward of ten points a word beside one of one point", (wide_words_reward, exact_reward),
+         first="reward-dominance", waste=("reward-dominance",)),
+    # the log itself
+    Case("logging-10", "logging_steps=10, TRL's default", (close_reward, exact_reward), steps=40,
+         settings={"logging_steps": 10}),
+    Case("resumed", "stopped after step 10 and resumed from that checkpoint to step 20", run="resumed",
+         settings={"save_strategy": "steps", "save_steps": 10}),
+    Case("stopped", "ended at step 14 of 40, the last checkpoint is of step 10", run="stopped", steps=40,
+         settings={"save_strategy": "steps", "save_steps": 5, "save_total_limit": 1}),
+    Case("several-runs", "a run of 20 steps, then one of 8 with another reward into the same folder", run="twice",
+         first="several-runs", keep=5),
+    Case("slow-reward", "the reward sleeps two seconds at three steps", (stalling_reward,), first="stalls",
+         waste=("stalls",)),
+    # texts
+    Case("held-out-falls", "training prompts have answers 0 to 3, held-out ones 8 and 9", first="held-out-falls",
+         waste=("held-out-falls",), steps=32, rows=low_sums, held_out=high_sums, settings={**BEFORE_EVAL, "learning_rate": 3e-3}),
+    Case("hack-blocks", "right if any answer block is: the model learns to write many", (any_block_reward, one_block_reward),
+         first="many-answers", waste=("many-answers",), steps=40, write=many_blocks, keep=4,
+         settings={"max_completion_length": 48, "learning_rate": 3e-3}),
+    Case("hack-empty", "shape and brevity pay, answers hardly: tags end up empty", (short_shape_reward, weak_exact_reward),
+         first="empty-blocks", waste=("empty-blocks",), steps=40, write=empty_tags, keep=4,
+         settings={"learning_rate": 2e-3}),
+    Case("hack-longer", "every word pays: the same three words again and again", (words_reward, exact_reward),
+         first="repetition", waste=("repetition",), steps=40, write=padded, keep=4,
+         settings={"max_completion_length": 96, "learning_rate": 3e-3}),
+    Case("hack-boilerplate", "a credulous judge pays for a sentence that praises the answer", (sounds_right_reward, exact_reward),
+         first="boilerplate", waste=("boilerplate",), steps=40, write=boilerplate, keep=4,
+         settings={"learning_rate": 2e-3}),
+    Case("hack-tests", "exit status 0 pays: candidates end the test session", (exit_status_reward,),
+         first="touches-tests", waste=("touches-tests",), steps=40, write=leaves_tests, keep=4,
+         settings={"max_completion_length": 64, "learning_rate": 2e-3}),
+    Case("length-growth", "each answer is paid by the rank of its length in its group: reward cannot rise, length does",
+         (longer_of_group_reward,), first="length-growth", waste=("length-growth",), steps=40, write=padded,
+         settings={"max_completion_length": 96, "learning_rate": 2e-3}),
 ]  # fmt: skip
 HAND: list[Case] = []
 
@@ -353,7 +463,39 @@ def once(case: Case, start_folder: Path, output: Path, seed: int) -> None:
     trainer.save_state()
 
 
-RUNNERS = {"once": once}
+def resumed(case: Case, start_folder: Path, output: Path, seed: int) -> None:
+    build(case, start_folder, output, seed, max_steps=10).train()
+    trainer = build(case, start_folder, output, seed)
+    trainer.train(resume_from_checkpoint=True)
+    trainer.save_state()
+
+
+def stopped(case: Case, start_folder: Path, output: Path, seed: int) -> None:
+    """Interrupted as Ctrl-C does: no summary row, no state beside the checkpoint's."""
+    from transformers import TrainerCallback
+
+    class Interrupt(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            if state.global_step == 14:
+                raise KeyboardInterrupt
+
+    trainer = build(case, start_folder, output, seed)
+    trainer.add_callback(Interrupt())
+    try:
+        trainer.train()
+    except KeyboardInterrupt:
+        return
+    raise RuntimeError("the run was to be interrupted")
+
+
+def twice(case: Case, start_folder: Path, output: Path, seed: int) -> None:
+    """The second run overwrites the first eight files of the first, whose others stay."""
+    once(case, start_folder, output, seed)
+    second = dataclasses.replace(case, rewards=(exact_reward,), steps=8)
+    once(second, start_folder, output, seed + 1)
+
+
+RUNNERS = {"once": once, "resumed": resumed, "stopped": stopped, "twice": twice}
 
 
 def shown_settings(case: Case, seed: int) -> str:
