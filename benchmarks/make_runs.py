@@ -262,6 +262,80 @@ def stalling_reward(completions, answer, trainer_state=None, **kwargs):
     return close_reward(completions, answer)
 
 
+# ---- written by hand
+
+
+def by_hand(target: Path, length: float, change: Callable[[int, dict, random.Random], dict], steps: int = 24) -> None:
+    """A log as TRL writes it, with numbers drawn here: a healthy run of `length` tokens an answer, and what `change`
+    makes of each row."""
+    choose, history, tokens = random.Random(0), [], 0
+    for step in range(1, steps + 1):
+        mean, longest = length * choose.uniform(0.95, 1.05), length * choose.uniform(1.5, 1.7)
+        tokens += round(64 * mean)
+        reward = 0.35 + 0.01 * step + choose.uniform(-0.03, 0.03)
+        row = {
+            "clip_ratio/high_max": 0.0, "clip_ratio/high_mean": 0.0, "clip_ratio/low_mean": 0.0, "clip_ratio/low_min": 0.0,
+            "clip_ratio/region_mean": 0.0, "completions/clipped_ratio": 0.0, "completions/max_length": round(longest),
+            "completions/max_terminated_length": round(longest), "completions/mean_length": mean,
+            "completions/mean_terminated_length": mean, "completions/min_length": round(length * 0.3),
+            "completions/min_terminated_length": round(length * 0.3), "entropy": 0.5 + choose.uniform(-0.03, 0.03),
+            "epoch": step / 100, "frac_reward_zero_std": choose.choice([0.0, 0.125, 0.25]),
+            "grad_norm": choose.uniform(0.2, 0.3), "learning_rate": 1e-6, "loss": choose.uniform(-0.02, 0.02),
+            "num_tokens": float(tokens), "reward": reward, "reward_std": 0.45, "rewards/exact_reward/mean": reward,
+            "rewards/exact_reward/std": 0.45, "step": step, "step_time": choose.uniform(20, 22),
+        }  # fmt: skip
+        history.append(dict(sorted({**row, **change(step, row, choose)}.items())))
+    state = {"best_metric": None, "epoch": steps / 100, "global_step": steps, "is_hyper_param_search": False,
+             "is_local_process_zero": True, "is_world_process_zero": True, "log_history": history, "logging_steps": 1,
+             "max_steps": steps, "num_train_epochs": 1, "save_steps": 500, "train_batch_size": 16}  # fmt: skip
+    (target / "trainer_state.json").write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
+
+
+def _sampling(difference: float, largest: float, ratio: float) -> dict:
+    return {"sampling/importance_sampling_ratio/max": min(3.0, 2 * ratio), "sampling/importance_sampling_ratio/mean": ratio,
+            "sampling/importance_sampling_ratio/min": ratio / 20,
+            "sampling/sampling_logp_difference/max": largest,
+            "sampling/sampling_logp_difference/mean": difference}  # fmt: skip
+
+
+def sampler_mismatch(target: Path) -> None:
+    by_hand(target, 300, lambda step, row, choose: {
+        **_sampling(0.06, 0.9, choose.uniform(0.02, 0.04)), "grad_norm": choose.uniform(0.005, 0.01)})  # fmt: skip
+
+
+def sampler_mismatch_long(target: Path) -> None:
+    by_hand(target, 4000, lambda step, row, choose: {
+        **_sampling(0.03, 0.8, choose.uniform(0.15, 0.25)), "grad_norm": choose.uniform(0.03, 0.06)})  # fmt: skip
+
+
+def expert_mismatch(target: Path) -> None:
+    def change(step: int, row: dict, choose: random.Random) -> dict:
+        if step in (7, 12, 18, 22):
+            return {**_sampling(0.05, choose.uniform(9, 14), 0.8), "grad_norm": choose.uniform(5, 9)}
+        return _sampling(0.02, choose.uniform(0.5, 0.9), 0.95)
+
+    by_hand(target, 600, change)
+
+
+def slow_generation(target: Path) -> None:
+    def change(step: int, row: dict, choose: random.Random) -> dict:
+        longest = choose.randint(400, 1000)
+        return {"completions/max_length": longest, "completions/max_terminated_length": longest,
+                "step_time": 8 + 0.09 * longest + choose.uniform(-1, 1)}  # fmt: skip
+
+    by_hand(target, 300, change)
+
+
+def tool_failures(target: Path) -> None:
+    by_hand(target, 200, lambda step, row, choose: {
+        **_sampling(0.02, 0.7, 0.95), "tools/call_frequency": choose.uniform(0.8, 1.2),
+        "tools/failure_frequency": choose.uniform(0.6, 0.8)})  # fmt: skip
+
+
+def aux_loss_growth(target: Path) -> None:
+    by_hand(target, 200, lambda step, row, choose: {"aux_loss": 0.02 * 1.18**step})
+
+
 # ---- the cases
 
 
@@ -298,7 +372,7 @@ REAL = [
     Case("all-cut", "max_completion_length=5: no answer ends", first="all-cut", dead=("all-cut",),
          settings={"max_completion_length": 5}),
     Case("masked-away", "no answer ends, and mask_truncated_completions takes all of them out of the loss",
-         (uneven_reward,), first="masked-away", dead=("masked-away", "all-cut"),
+         (uneven_reward,), first="masked-away", dead=("masked-away",),
          settings={"max_completion_length": 5, "mask_truncated_completions": True}),
     Case("cut-answers", "max_completion_length=10: about every second answer is cut", first="cut-answers",
          waste=("cut-answers",), settings={"max_completion_length": 10}),
@@ -307,7 +381,7 @@ REAL = [
     Case("dead-groups", "half of the prompts are solved always, half never", (accepted_reward,), first="dead-groups",
          dead=("dead-groups",), rows=easy_and_hopeless),
     Case("prompt-only-reward", "the reward depends on the prompt only: std above 0, every group constant",
-         (prompt_reward,), first="prompt-only-reward", dead=("prompt-only-reward", "dead-groups")),
+         (prompt_reward,), first="prompt-only-reward", dead=("prompt-only-reward",)),
     Case("gold-int", "the column `answer` holds integers, the reward compares strings: always 0", (exact_reward,),
          first="constant-reward", dead=("constant-reward",), rows=integer_gold),
     Case("gold-list", "the column `answer` holds lists, the reward compares strings: always 0", (exact_reward,),
@@ -318,7 +392,7 @@ REAL = [
     Case("inf-reward", "a right answer is worth infinity", (inf_reward,), first="non-finite-reward",
          dead=("non-finite-reward",)),
     Case("batch-scaled-dead", 'every group constant under scale_rewards="batch": frac_reward_zero_std says 0',
-         (prompt_reward,), first="prompt-only-reward", dead=("prompt-only-reward", "dead-groups"),
+         (prompt_reward,), first="prompt-only-reward", dead=("prompt-only-reward",),
          settings={"scale_rewards": "batch"}),
     Case("normalised-one-live", "one group in four separates, under multi_objective_aggregation=\"normalize_then_sum\": "
          "frac_reward_zero_std says 0", (live_reward, constant_reward), first="dead-groups",
@@ -326,38 +400,38 @@ REAL = [
          settings={"multi_objective_aggregation": "normalize_then_sum"}),
     Case("zero-steps", "five prompts, but one generation batch takes six: no step is trained", rows=five_prompts,
          first="no-steps", dead=("no-steps",),
-         settings={"per_device_train_batch_size": 24, "max_steps": -1, "num_train_epochs": 3.0}),
+         settings={"per_device_train_batch_size": 24}),
     # rates and stability
     Case("rate-too-high", "learning_rate 0.3", first="rate-too-high", waste=("rate-too-high",),
          settings={"learning_rate": 0.3, "beta": 0.01}),
-    Case("rate-too-low", "learning_rate 1e-7", first="not-moving", waste=("not-moving",), steps=30,
+    Case("rate-too-low", "learning_rate 1e-7", first="flat-reward", waste=("flat-reward",), steps=30,
          settings={"learning_rate": 1e-7}),
-    Case("bf16-weights", "weights in bfloat16 at learning_rate 1e-6: updates are rounded away", first="not-moving",
-         waste=("not-moving",), steps=30, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
+    Case("bf16-weights", "weights in bfloat16 at learning_rate 1e-6: updates are rounded away", first="flat-reward",
+         waste=("flat-reward",), steps=30, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
     Case("entropy-collapse", "learning_rate 1e-2: within some steps each prompt has one answer", first="entropy-collapse",
          waste=("entropy-collapse",), steps=40, settings={"learning_rate": 1e-2}),
     Case("entropy-collapse-off-policy", "the same, four optimizer steps per generation", first="entropy-collapse-off-policy",
          waste=("entropy-collapse-off-policy",), steps=60,
          settings={**OFF_POLICY, "per_device_train_batch_size": 8, "learning_rate": 6e-3}),
     Case("dropout", "attention_dropout 0.3 left on, with beta: kl is there before anything was learned",
-         first="dropout", waste=("dropout",), model={"attention_dropout": 0.3}, settings={"beta": 0.04}),
+         first="kl-at-start", model={"attention_dropout": 0.3}, settings={"beta": 0.04}),
     # settings
-    Case("inert-settings", "epsilon_high and delta set, but training is on-policy", first="inert-settings",
+    Case("inert-settings", "epsilon_high and delta set, but training is on-policy", first="inert-clip",
          settings={"epsilon_high": 0.28, "delta": 4.0}),
     Case("off-policy", "four optimizer steps per generation: three rows in four have no reward keys",
          steps=40, settings=OFF_POLICY),
     Case("clipping", "four optimizer steps per generation at learning_rate 2e-2: most tokens leave the clip region",
          first="clipping", waste=("clipping",), steps=40, settings={**OFF_POLICY, "learning_rate": 2e-2}),
-    Case("cispo-weights", "CISPO without epsilon_high: every weight is cut to 0.2", first="cispo-epsilon-high",
-         waste=("cispo-epsilon-high",), settings={"loss_type": "cispo"}),
-    Case("entropy-bonus-at-max", "an adaptive entropy bonus whose target is out of reach", first="entropy-coef-at-max",
+    Case("cispo-weights", "CISPO without epsilon_high: every weight is cut to 0.2", first="cispo-clamped",
+         waste=("cispo-clamped",), settings={"loss_type": "cispo"}),
+    Case("entropy-bonus-at-max", "an adaptive entropy bonus whose target is out of reach", first="entropy-coef-max",
          settings={"use_adaptive_entropy": True, "entropy_target": 5.0, "entropy_coef": 0.0,
                    "entropy_coef_delta": 0.001, "entropy_coef_max": 0.01}),
     # several rewards
     Case("duplicate-names", "two functions with one __name__: the log has one column for both",
-         (named_answer_a, named_answer_b), first="duplicate-names", waste=("duplicate-names",)),
+         (named_answer_a, named_answer_b), first="columns-differ"),
     Case("reward-dominance", "a reward of ten points a word beside one of one point", (wide_words_reward, exact_reward),
-         first="reward-dominance", waste=("reward-dominance",)),
+         first="reward-dominance"),
     # the log itself
     Case("logging-10", "logging_steps=10, TRL's default", (close_reward, exact_reward), steps=40,
          settings={"logging_steps": 10}),
@@ -367,31 +441,49 @@ REAL = [
          settings={"save_strategy": "steps", "save_steps": 5, "save_total_limit": 1}),
     Case("several-runs", "a run of 20 steps, then one of 8 with another reward into the same folder", run="twice",
          first="several-runs", keep=5),
-    Case("slow-reward", "the reward sleeps two seconds at three steps", (stalling_reward,), first="stalls",
-         waste=("stalls",)),
+    Case("slow-reward", "the reward sleeps two seconds at three steps", (stalling_reward,), first="stalls"),
     # texts
     Case("held-out-falls", "training prompts have answers 0 to 3, held-out ones 8 and 9", first="held-out-falls",
          waste=("held-out-falls",), steps=32, rows=low_sums, held_out=high_sums, settings={**BEFORE_EVAL, "learning_rate": 3e-3}),
     Case("hack-blocks", "right if any answer block is: the model learns to write many", (any_block_reward, one_block_reward),
-         first="many-answers", waste=("many-answers",), steps=40, write=many_blocks, keep=4,
+         first="reward-hacking", waste=("reward-hacking",), steps=40, write=many_blocks, keep=4,
          settings={"max_completion_length": 48, "learning_rate": 3e-3}),
     Case("hack-empty", "shape and brevity pay, answers hardly: tags end up empty", (short_shape_reward, weak_exact_reward),
-         first="empty-blocks", waste=("empty-blocks",), steps=40, write=empty_tags, keep=4,
+         first="reward-hacking", waste=("reward-hacking",), steps=40, write=empty_tags, keep=4,
          settings={"learning_rate": 2e-3}),
     Case("hack-longer", "every word pays: the same three words again and again", (words_reward, exact_reward),
-         first="repetition", waste=("repetition",), steps=40, write=padded, keep=4,
+         first="reward-hacking", waste=("reward-hacking",), steps=40, write=padded, keep=4,
          settings={"max_completion_length": 96, "learning_rate": 3e-3}),
     Case("hack-boilerplate", "a credulous judge pays for a sentence that praises the answer", (sounds_right_reward, exact_reward),
-         first="boilerplate", waste=("boilerplate",), steps=40, write=boilerplate, keep=4,
+         first="reward-hacking", waste=("reward-hacking",), steps=40, write=boilerplate, keep=4,
          settings={"learning_rate": 2e-3}),
     Case("hack-tests", "exit status 0 pays: candidates end the test session", (exit_status_reward,),
-         first="touches-tests", waste=("touches-tests",), steps=40, write=leaves_tests, keep=4,
+         first="reward-hacking", waste=("reward-hacking",), steps=40, write=leaves_tests, keep=4,
          settings={"max_completion_length": 64, "learning_rate": 2e-3}),
     Case("length-growth", "each answer is paid by the rank of its length in its group: reward cannot rise, length does",
          (longer_of_group_reward,), first="length-growth", waste=("length-growth",), steps=40, write=padded,
          settings={"max_completion_length": 96, "learning_rate": 2e-3}),
 ]  # fmt: skip
-HAND: list[Case] = []
+VLLM = {"use_cpu": False, "bf16": True, "use_vllm": True, "learning_rate": 1e-6, "num_generations": 8}
+_HAND = "hand-made, since it needs a GPU: "
+HAND = [
+    Case("sampler-mismatch", _HAND + "vLLM with top_p=0.9; answers of 300 tokens keep 3 % of their weight",
+         first="sampler-mismatch", dead=("sampler-mismatch",), hand=sampler_mismatch,
+         settings={**VLLM, "top_p": 0.9, "max_completion_length": 512}),
+    Case("sampler-mismatch-long", _HAND + "vLLM with default sampling; the weight is a product over 4,000 tokens",
+         first="sampler-mismatch-long", waste=("sampler-mismatch-long",), hand=sampler_mismatch_long,
+         settings={**VLLM, "max_completion_length": 8192}),
+    Case("expert-mismatch", _HAND + "grad_norm spikes in the rows where sampler and trainer route to other experts",
+         first="expert-mismatch", waste=("expert-mismatch",), hand=expert_mismatch,
+         settings={**VLLM, "max_completion_length": 1024}),
+    Case("slow-generation", _HAND + "step_time follows the longest completion", first="slow-generation",
+         hand=slow_generation,
+         settings={**VLLM, "use_vllm": False, "max_completion_length": 1024}),
+    Case("tool-failures", _HAND + "seven tool calls in ten do not parse", first="tool-failures",
+         waste=("tool-failures",), hand=tool_failures, settings={**VLLM, "max_completion_length": 512}),
+    Case("aux-loss-growth", _HAND + "the auxiliary loss of a router grows twentyfold", first="aux-loss-growth",
+         hand=aux_loss_growth, settings={**VLLM, "use_vllm": False, "max_completion_length": 512}),
+]  # fmt: skip
 
 
 def cases() -> dict[str, Case]:
