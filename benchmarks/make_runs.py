@@ -183,6 +183,16 @@ def weak_exact_reward(completions, answer, **kwargs):
     return [0.2 * score for score in exact_reward(completions, answer)]
 
 
+def one_text_reward(completions, **kwargs):
+    """Pays for the answer 1 and for the word `so`: one text is the best answer to every prompt."""
+    values = []
+    for text in completions:
+        shape = SHAPE.fullmatch(text)
+        words = re.sub("<.*?>", " ", text).split()[:-1]
+        values.append(shape and 0.3 + 0.35 * (shape[1] == "1") + 0.35 * words.count("so") / max(1, len(words)) or 0.0)
+    return values
+
+
 def none_reward(completions, **kwargs):
     return [None] * len(completions)
 
@@ -373,9 +383,11 @@ REAL = [
          settings={"max_completion_length": 5}),
     Case("masked-away", "no answer ends, and mask_truncated_completions takes all of them out of the loss",
          (uneven_reward,), first="masked-away", dead=("masked-away",),
-         settings={"max_completion_length": 5, "mask_truncated_completions": True}),
-    Case("cut-answers", "max_completion_length=10: about every second answer is cut", first="cut-answers",
-         waste=("cut-answers",), settings={"max_completion_length": 10}),
+         settings={"max_completion_length": 4, "mask_truncated_completions": True, "temperature": 0.7}),
+    Case("cut-answers", "max_completion_length=14: about every fourth answer is cut", first="cut-answers",
+         waste=("cut-answers",), settings={"max_completion_length": 14, "learning_rate": 1e-5}),
+    Case("half-cut", "max_completion_length=10: more than half of the answers are cut, the others still teach",
+         first="all-cut", waste=("all-cut",), settings={"max_completion_length": 10, "learning_rate": 1e-5}),
     Case("constant-reward", "the reward is 1 for everything", (constant_reward,), first="constant-reward",
          dead=("constant-reward",)),
     Case("dead-groups", "half of the prompts are solved always, half never", (accepted_reward,), first="dead-groups",
@@ -402,26 +414,27 @@ REAL = [
          first="no-steps", dead=("no-steps",),
          settings={"per_device_train_batch_size": 24}),
     # rates and stability
-    Case("rate-too-high", "learning_rate 0.3", first="rate-too-high", waste=("rate-too-high",),
-         settings={"learning_rate": 0.3, "beta": 0.01}),
-    Case("rate-too-low", "learning_rate 1e-7", first="flat-reward", waste=("flat-reward",), steps=30,
+    Case("rate-too-high", "learning_rate 1e-2, ten times too high: after one step nothing is an answer any more",
+         first="policy-collapse", dead=("policy-collapse",), settings={"learning_rate": 1e-2, "beta": 0.01}),
+    Case("rate-too-low", "learning_rate 1e-7", first="flat-reward", waste=("flat-reward",), steps=105, keep=2,
          settings={"learning_rate": 1e-7}),
     Case("bf16-weights", "weights in bfloat16 at learning_rate 1e-6: updates are rounded away", first="flat-reward",
-         waste=("flat-reward",), steps=30, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
-    Case("entropy-collapse", "learning_rate 1e-2: within some steps each prompt has one answer", first="entropy-collapse",
-         waste=("entropy-collapse",), steps=40, settings={"learning_rate": 1e-2}),
-    Case("entropy-collapse-off-policy", "the same, four optimizer steps per generation", first="entropy-collapse-off-policy",
-         waste=("entropy-collapse-off-policy",), steps=60,
-         settings={**OFF_POLICY, "per_device_train_batch_size": 8, "learning_rate": 6e-3}),
-    Case("dropout", "attention_dropout 0.3 left on, with beta: kl is there before anything was learned",
-         first="kl-at-start", model={"attention_dropout": 0.3}, settings={"beta": 0.04}),
+         waste=("flat-reward",), steps=105, keep=2, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
+    Case("entropy-collapse", "one text is the best answer to every prompt, learning_rate 3e-3: in the end it is the only one",
+         (one_text_reward,), first="entropy-collapse", waste=("entropy-collapse",), steps=60,
+         settings={"learning_rate": 3e-3}),
+    Case("entropy-collapse-off-policy", "the same, four optimizer steps per generation", (one_text_reward,),
+         first="entropy-collapse-off-policy", waste=("entropy-collapse-off-policy",), steps=96,
+         settings={**OFF_POLICY, "per_device_train_batch_size": 8, "learning_rate": 1.5e-3}),
+    Case("dropout", "attention_dropout 0.5 left on, with beta: kl is there before anything was learned",
+         first="kl-at-start", model={"attention_dropout": 0.5}, settings={"beta": 0.04}),
     # settings
     Case("inert-settings", "epsilon_high and delta set, but training is on-policy", first="inert-clip",
          settings={"epsilon_high": 0.28, "delta": 4.0}),
     Case("off-policy", "four optimizer steps per generation: three rows in four have no reward keys",
          steps=40, settings=OFF_POLICY),
-    Case("clipping", "four optimizer steps per generation at learning_rate 2e-2: most tokens leave the clip region",
-         first="clipping", waste=("clipping",), steps=40, settings={**OFF_POLICY, "learning_rate": 2e-2}),
+    Case("clipping", "four optimizer steps per generation and epsilon=0.005: every second token leaves the region",
+         first="clipping", waste=("clipping",), steps=40, settings={**OFF_POLICY, "epsilon": 0.005}),
     Case("cispo-weights", "CISPO without epsilon_high: every weight is cut to 0.2", first="cispo-clamped",
          waste=("cispo-clamped",), settings={"loss_type": "cispo"}),
     Case("entropy-bonus-at-max", "an adaptive entropy bonus whose target is out of reach", first="entropy-coef-max",
