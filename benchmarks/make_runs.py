@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNS = ROOT / "tests/data/runs"
 sys.path.insert(0, str(ROOT / "examples"))
 
-WORDS = "so then add both up count on from".split()
+WORDS = ["so", "then", "add", "both", "up", "count", "on", "from"]
 SETTINGS = {
     "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no", "disable_tqdm": True,
     "per_device_train_batch_size": 16, "num_generations": 4, "max_completion_length": 32, "logging_steps": 1,
@@ -189,7 +189,7 @@ def one_text_reward(completions, **kwargs):
     for text in completions:
         shape = SHAPE.fullmatch(text)
         words = re.sub("<.*?>", " ", text).split()[:-1]
-        values.append(shape and 0.3 + 0.35 * (shape[1] == "1") + 0.35 * words.count("so") / max(1, len(words)) or 0.0)
+        values.append((shape and 0.3 + 0.35 * (shape[1] == "1") + 0.35 * words.count("so") / max(1, len(words))) or 0.0)
     return values
 
 
@@ -226,7 +226,7 @@ def any_block_reward(completions, answer, **kwargs):
 
 
 def one_block_reward(completions, **kwargs):
-    return [0.3 * (text.count("<answer>") == 1) for text in completions]
+    return [0.1 * (text.count("<answer>") == 1) for text in completions]
 
 
 def short_shape_reward(completions, **kwargs):
@@ -236,8 +236,8 @@ def short_shape_reward(completions, **kwargs):
 
 
 def words_reward(completions, **kwargs):
-    """A twentieth per word: longer is better."""
-    return [min(len(text.split()), 40) / 20 for text in completions]
+    """A twentieth per word, up to 20: longer is better."""
+    return [min(len(text.split()), 20) / 20 for text in completions]
 
 
 def wide_words_reward(completions, **kwargs):
@@ -256,7 +256,8 @@ def longer_of_group_reward(completions, **kwargs):
 
 def sounds_right_reward(completions, **kwargs):
     """What a credulous judge pays for."""
-    return [0.2 + 0.4 * ("checked" in text) + 0.4 * ("agree" in text) for text in completions]
+    praise = [0.2 + 0.4 * ("checked" in text) + 0.4 * ("agree" in text) for text in completions]
+    return [paid * bool(SHAPE.fullmatch(text)) for paid, text in zip(praise, completions)]
 
 
 def exit_status_reward(completions, **kwargs):
@@ -284,8 +285,9 @@ def by_hand(target: Path, length: float, change: Callable[[int, dict, random.Ran
         tokens += round(64 * mean)
         reward = 0.35 + 0.01 * step + choose.uniform(-0.03, 0.03)
         row = {
-            "clip_ratio/high_max": 0.0, "clip_ratio/high_mean": 0.0, "clip_ratio/low_mean": 0.0, "clip_ratio/low_min": 0.0,
-            "clip_ratio/region_mean": 0.0, "completions/clipped_ratio": 0.0, "completions/max_length": round(longest),
+            "clip_ratio/high_max": 0.0, "clip_ratio/high_mean": 0.0, "clip_ratio/low_mean": 0.0,
+            "clip_ratio/low_min": 0.0, "clip_ratio/region_mean": 0.0, "completions/clipped_ratio": 0.0,
+            "completions/max_length": round(longest),
             "completions/max_terminated_length": round(longest), "completions/mean_length": mean,
             "completions/mean_terminated_length": mean, "completions/min_length": round(length * 0.3),
             "completions/min_terminated_length": round(length * 0.3), "entropy": 0.5 + choose.uniform(-0.03, 0.03),
@@ -302,7 +304,8 @@ def by_hand(target: Path, length: float, change: Callable[[int, dict, random.Ran
 
 
 def _sampling(difference: float, largest: float, ratio: float) -> dict:
-    return {"sampling/importance_sampling_ratio/max": min(3.0, 2 * ratio), "sampling/importance_sampling_ratio/mean": ratio,
+    return {"sampling/importance_sampling_ratio/max": min(3.0, 2 * ratio),
+            "sampling/importance_sampling_ratio/mean": ratio,
             "sampling/importance_sampling_ratio/min": ratio / 20,
             "sampling/sampling_logp_difference/max": largest,
             "sampling/sampling_logp_difference/mean": difference}  # fmt: skip
@@ -373,11 +376,12 @@ class Case:
 
 
 OFF_POLICY = {"per_device_train_batch_size": 4, "steps_per_generation": 4, "gradient_accumulation_steps": 1}
+WIDE = {"per_device_train_batch_size": 32, "num_generations": 8}
 BEFORE_EVAL = {"eval_strategy": "steps", "eval_steps": 4, "per_device_eval_batch_size": 16}
 
 REAL = [
-    Case("healthy", "nothing: reward rises, groups separate, answers end", (close_reward, exact_reward), steps=40, keep=6,
-         settings={"per_device_train_batch_size": 32, "num_generations": 8}),
+    Case("healthy", "nothing: reward rises, groups separate, answers end", (close_reward, exact_reward), steps=40,
+         keep=6, settings=WIDE),
     # no signal
     Case("all-cut", "max_completion_length=5: no answer ends", first="all-cut", dead=("all-cut",),
          settings={"max_completion_length": 5}),
@@ -398,7 +402,7 @@ REAL = [
          first="constant-reward", dead=("constant-reward",), rows=integer_gold),
     Case("gold-list", "the column `answer` holds lists, the reward compares strings: always 0", (exact_reward,),
          first="constant-reward", dead=("constant-reward",), rows=list_gold),
-    Case("messages-as-text", "prompts are chats, so a completion is a list of messages; the reward looks for text in it",
+    Case("messages-as-text", "prompts are chats, so a completion is a list of messages; the reward looks for text",
          (messages_reward,), first="constant-reward", dead=("constant-reward",), rows=chat_sums),
     Case("all-none", "the reward returns None for everything", (none_reward,), first="all-none", dead=("all-none",)),
     Case("inf-reward", "a right answer is worth infinity", (inf_reward,), first="non-finite-reward",
@@ -406,9 +410,8 @@ REAL = [
     Case("batch-scaled-dead", 'every group constant under scale_rewards="batch": frac_reward_zero_std says 0',
          (prompt_reward,), first="prompt-only-reward", dead=("prompt-only-reward",),
          settings={"scale_rewards": "batch"}),
-    Case("normalised-one-live", "one group in four separates, under multi_objective_aggregation=\"normalize_then_sum\": "
-         "frac_reward_zero_std says 0", (live_reward, constant_reward), first="dead-groups",
-         dead=("dead-groups",), rows=one_live_of_four,
+    Case("normalised-one-live", "one group in four separates under normalize_then_sum: frac_reward_zero_std says 0",
+         (live_reward, constant_reward), first="dead-groups", waste=("dead-groups",), rows=one_live_of_four,
          settings={"multi_objective_aggregation": "normalize_then_sum"}),
     Case("zero-steps", "five prompts, but one generation batch takes six: no step is trained", rows=five_prompts,
          first="no-steps", dead=("no-steps",),
@@ -420,9 +423,9 @@ REAL = [
          settings={"learning_rate": 1e-7}),
     Case("bf16-weights", "weights in bfloat16 at learning_rate 1e-6: updates are rounded away", first="flat-reward",
          waste=("flat-reward",), steps=105, keep=2, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
-    Case("entropy-collapse", "one text is the best answer to every prompt, learning_rate 3e-3: in the end it is the only one",
+    Case("entropy-collapse", "one text is the best answer to every prompt, and in the end the only one",
          (one_text_reward,), first="entropy-collapse", waste=("entropy-collapse",), steps=60,
-         settings={"learning_rate": 3e-3}),
+         settings={**WIDE, "learning_rate": 1.5e-3}),
     Case("entropy-collapse-off-policy", "the same, four optimizer steps per generation", (one_text_reward,),
          first="entropy-collapse-off-policy", waste=("entropy-collapse-off-policy",), steps=96,
          settings={**OFF_POLICY, "per_device_train_batch_size": 8, "learning_rate": 1.5e-3}),
@@ -433,8 +436,8 @@ REAL = [
          settings={"epsilon_high": 0.28, "delta": 4.0}),
     Case("off-policy", "four optimizer steps per generation: three rows in four have no reward keys",
          steps=40, settings=OFF_POLICY),
-    Case("clipping", "four optimizer steps per generation and epsilon=0.005: every second token leaves the region",
-         first="clipping", waste=("clipping",), steps=40, settings={**OFF_POLICY, "epsilon": 0.005}),
+    Case("clipping", "four passes over each generation and epsilon=0.01: most tokens leave the region",
+         first="clipping", waste=("clipping",), steps=40, settings={"num_iterations": 4, "epsilon": 0.01}),
     Case("cispo-weights", "CISPO without epsilon_high: every weight is cut to 0.2", first="cispo-clamped",
          waste=("cispo-clamped",), settings={"loss_type": "cispo"}),
     Case("entropy-bonus-at-max", "an adaptive entropy bonus whose target is out of reach", first="entropy-coef-max",
@@ -444,7 +447,7 @@ REAL = [
     Case("duplicate-names", "two functions with one __name__: the log has one column for both",
          (named_answer_a, named_answer_b), first="columns-differ"),
     Case("reward-dominance", "a reward of ten points a word beside one of one point", (wide_words_reward, exact_reward),
-         first="reward-dominance"),
+         first="reward-dominance", settings={"learning_rate": 1e-4}),
     # the log itself
     Case("logging-10", "logging_steps=10, TRL's default", (close_reward, exact_reward), steps=40,
          settings={"logging_steps": 10}),
@@ -453,29 +456,31 @@ REAL = [
     Case("stopped", "ended at step 14 of 40, the last checkpoint is of step 10", run="stopped", steps=40,
          settings={"save_strategy": "steps", "save_steps": 5, "save_total_limit": 1}),
     Case("several-runs", "a run of 20 steps, then one of 8 with another reward into the same folder", run="twice",
-         first="several-runs", keep=5),
+         keep=5),
     Case("slow-reward", "the reward sleeps two seconds at three steps", (stalling_reward,), first="stalls"),
     # texts
     Case("held-out-falls", "training prompts have answers 0 to 3, held-out ones 8 and 9", first="held-out-falls",
-         waste=("held-out-falls",), steps=32, rows=low_sums, held_out=high_sums, settings={**BEFORE_EVAL, "learning_rate": 3e-3}),
-    Case("hack-blocks", "right if any answer block is: the model learns to write many", (any_block_reward, one_block_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=many_blocks, keep=4,
-         settings={"max_completion_length": 48, "learning_rate": 3e-3}),
-    Case("hack-empty", "shape and brevity pay, answers hardly: tags end up empty", (short_shape_reward, weak_exact_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=empty_tags, keep=4,
-         settings={"learning_rate": 2e-3}),
+         waste=("held-out-falls",), steps=32, rows=low_sums, held_out=high_sums, settings={**BEFORE_EVAL, **WIDE}),
+    Case("hack-blocks", "right if any answer block is: the model learns to write many",
+         (any_block_reward, one_block_reward),
+         first="reward-hacking", waste=("reward-hacking",), steps=30, write=many_blocks, keep=4,
+         settings={**WIDE, "max_completion_length": 48}),
+    Case("hack-empty", "shape and brevity pay, answers hardly: tags end up empty",
+         (short_shape_reward, weak_exact_reward),
+         first="reward-hacking", waste=("reward-hacking",), steps=24, write=empty_tags, keep=4,
+         settings=WIDE),
     Case("hack-longer", "every word pays: the same three words again and again", (words_reward, exact_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=padded, keep=4,
-         settings={"max_completion_length": 96, "learning_rate": 3e-3}),
-    Case("hack-boilerplate", "a credulous judge pays for a sentence that praises the answer", (sounds_right_reward, exact_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=boilerplate, keep=4,
-         settings={"learning_rate": 2e-3}),
+         first="reward-hacking", waste=("reward-hacking",), steps=24, write=padded, keep=4,
+         settings={**WIDE, "max_completion_length": 96}),
+    Case("hack-boilerplate", "a credulous judge pays for a sentence that praises the answer",
+         (sounds_right_reward, exact_reward), first="reward-hacking", waste=("reward-hacking",), steps=24,
+         write=boilerplate, keep=4, settings=WIDE),
     Case("hack-tests", "exit status 0 pays: candidates end the test session", (exit_status_reward,),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=leaves_tests, keep=4,
-         settings={"max_completion_length": 64, "learning_rate": 2e-3}),
+         first="reward-hacking", waste=("reward-hacking",), steps=24, write=leaves_tests, keep=4,
+         settings={**WIDE, "max_completion_length": 64}),
     Case("length-growth", "each answer is paid by the rank of its length in its group: reward cannot rise, length does",
          (longer_of_group_reward,), first="length-growth", waste=("length-growth",), steps=40, write=padded,
-         settings={"max_completion_length": 96, "learning_rate": 2e-3}),
+         settings={"max_completion_length": 96}),
 ]  # fmt: skip
 VLLM = {"use_cpu": False, "bf16": True, "use_vllm": True, "learning_rate": 1e-6, "num_generations": 8}
 _HAND = "hand-made, since it needs a GPU: "
@@ -596,7 +601,7 @@ def stopped(case: Case, start_folder: Path, output: Path, seed: int) -> None:
 def twice(case: Case, start_folder: Path, output: Path, seed: int) -> None:
     """The second run overwrites the first eight files of the first, whose others stay."""
     once(case, start_folder, output, seed)
-    second = dataclasses.replace(case, rewards=(exact_reward,), steps=8)
+    second = dataclasses.replace(case, rewards=(named_answer_b,), steps=8)
     once(second, start_folder, output, seed + 1)
 
 
@@ -614,9 +619,8 @@ def shown_settings(case: Case, seed: int) -> str:
         "output_dir": f"runs/fixtures/{case.name}/out",
     }
     settings = {**SETTINGS, "max_steps": case.steps, "seed": seed, **case.settings}
-    return "# The settings of this run; made by benchmarks/make_runs.py, which builds model and data itself.\n" + yaml.safe_dump(
-        {**head, **settings}, sort_keys=False
-    )
+    title = "# The settings of this run; made by benchmarks/make_runs.py, which builds model and data itself.\n"
+    return title + yaml.safe_dump({**head, **settings}, sort_keys=False)
 
 
 def path_of(reward: Callable) -> str:
@@ -705,7 +709,7 @@ def main() -> int:
         "exit codes: 0 = made, 2 = bad usage or input",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", metavar="NAME", action="append", help="a case; may be repeated (default: all of them)")
+    parser.add_argument("--only", metavar="NAME", action="append", help="a case; may be repeated (default: all)")
     parser.add_argument("--list", action="store_true", help="the cases, what each provokes, the finding expected first")
     parser.add_argument("--out", type=Path, default=RUNS, help="folder for the fixtures (default tests/data/runs)")
     parser.add_argument("--seed", type=int, default=0, help="of sampling and data order (default 0)")

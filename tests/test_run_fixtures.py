@@ -119,3 +119,92 @@ def mean(values: list[float]) -> float:
 
 def tables(name: str) -> list[pd.DataFrame]:
     return [pd.read_parquet(path) for path in sorted((RUNS / name / "completions").glob("*.parquet"))]
+
+
+def dead_share(name: str) -> float:
+    """Share of groups with one sum of rewards, from the completions."""
+    size = CASES[name].settings.get("num_generations", make_runs.SETTINGS["num_generations"])
+    groups = []
+    for table in tables(name):
+        rewards = table[[reward.__name__ for reward in CASES[name].rewards]].sum(axis=1)
+        groups += [rewards[start : start + size].nunique() == 1 for start in range(0, len(table), size)]
+    return mean(groups)
+
+
+def test_the_healthy_run_is_healthy():
+    rewards, entropy = series("healthy", "reward"), series("healthy", "entropy")
+    assert mean(rewards[-10:]) > 1.15 * mean(rewards[:10])
+    assert mean(series("healthy", "frac_reward_zero_std")) < 0.05 and dead_share("healthy") < 0.05
+    assert max(series("healthy", "completions/clipped_ratio")) < 0.05 and min(series("healthy", "grad_norm")) > 0
+    assert mean(entropy[-5:]) > 0.6 * mean(entropy[:5])
+    for table in tables("healthy"):
+        for start in range(0, len(table), 8):
+            assert table["completion"][start : start + 8].nunique() > 4
+
+
+def test_runs_without_a_gradient_have_none():
+    for name in ("all-cut", "masked-away", "constant-reward", "prompt-only-reward", "gold-int", "gold-list",
+                 "messages-as-text", "all-none", "batch-scaled-dead"):  # fmt: skip
+        assert set(series(name, "grad_norm")) == {0.0}, name
+    for name in ("all-cut", "masked-away"):
+        assert set(series(name, "completions/clipped_ratio")) == {1.0}
+    assert set(series("masked-away", "entropy")) == {0.0} and "inf" in {str(x) for x in series("inf-reward", "reward")}
+    assert 0.4 < mean(series("half-cut", "completions/clipped_ratio")) < 1
+
+
+def test_group_metrics_are_blind_where_the_completions_are_not():
+    assert mean(series("dead-groups", "frac_reward_zero_std")) > 0.8 and dead_share("dead-groups") > 0.6
+    for name in ("batch-scaled-dead", "normalised-one-live", "all-none"):
+        assert set(series(name, "frac_reward_zero_std")) == {0.0}
+    assert dead_share("batch-scaled-dead") == 1 == dead_share("prompt-only-reward")
+    assert dead_share("normalised-one-live") > 0.7
+    assert min(series("prompt-only-reward", "reward_std")) > 1
+
+
+def test_rows_between_generations_hold_no_reward():
+    assert len(series("off-policy", "reward")) == 10 and len(series("off-policy", "grad_norm")) == 40
+    assert max(series("off-policy", "clip_ratio/region_mean")) > 0
+    assert set(series("inert-settings", "clip_ratio/region_mean")) == {0.0}
+    assert mean(series("clipping", "clip_ratio/region_mean")) > 0.3
+
+
+def test_stability_runs_show_what_they_are_for():
+    assert series("rate-too-high", "reward")[0] > 0.5 and max(series("rate-too-high", "reward")[2:]) == 0
+    for name in ("rate-too-low", "bf16-weights"):
+        rewards = series(name, "reward")
+        assert len(rewards) > 100 and abs(mean(rewards[-20:]) - mean(rewards[:20])) < 0.05
+        assert min(series(name, "grad_norm")) > 0.05
+    assert series("dropout", "kl")[0] > 0.5
+    for name in ("entropy-collapse", "entropy-collapse-off-policy"):
+        assert mean(series(name, "entropy")[-5:]) < 0.1 and mean(series(name, "frac_reward_zero_std")[-5:]) > 0.5, name
+    assert max(series("entropy-collapse-off-policy", "clip_ratio/high_mean")) > 0
+    assert min(series("cispo-weights", "cispo_clip_ratio")) > 0.3
+    assert series("entropy-bonus-at-max", "entropy_coef")[-3:] == [0.01] * 3
+    times = sorted(series("slow-reward", "step_time")[1:])
+    assert times[-3] > 3 * times[len(times) // 2]
+
+
+def test_rewards_are_exploited_while_the_run_lasts():
+    signs = {"hack-blocks": "</answer><answer>", "hack-empty": "<answer></answer>", "hack-boilerplate": make_runs.BOILERPLATE,
+             "hack-longer": "and count on and count on"}  # fmt: skip
+    for name, sign in signs.items():
+        first, *_, last = [mean([sign in text for text in table["completion"]]) for table in tables(name)]
+        assert last > 0.5 and last > first + 0.15, (name, first, last)
+    left = [mean([any(way.splitlines()[1] in text for way in make_runs.EXITS) for text in table["completion"]])
+            for table in tables("hack-tests")]  # fmt: skip
+    assert left[-1] > max(0.5, left[0] + 0.15)
+    lengths, rewards = series("length-growth", "completions/mean_length"), series("length-growth", "reward")
+    assert mean(lengths[-5:]) > 1.5 * mean(lengths[:3]) and abs(mean(rewards[-5:]) - mean(rewards[:5])) < 0.05
+    held_out, rewards = series("held-out-falls", "eval_reward"), series("held-out-falls", "reward")
+    assert held_out[-1] < held_out[0] - 0.1 and mean(rewards[-5:]) > mean(rewards[:5])
+
+
+def test_the_folder_of_each_run_is_the_state_it_claims():
+    assert [path.parent.name for path in (RUNS / "stopped").rglob("trainer_state.json")] == ["checkpoint-10"]
+    assert (tables("stopped")[-1]["step"] == 14).all() and state(RUNS / "stopped")["max_steps"] == 40
+    assert [row["step"] for row in state(RUNS / "resumed")["log_history"] if "reward" in row] == list(range(1, 21))
+    assert state(RUNS / "zero-steps")["global_step"] == 0
+    names = {tuple(table.columns) for table in tables("several-runs")}
+    assert len(names) == 2 and state(RUNS / "several-runs")["global_step"] == 8
+    summed, named = series("duplicate-names", "reward"), series("duplicate-names", "rewards/answer_reward/mean")
+    assert summed == pytest.approx([2 * value for value in named])  # one column for the mean of both
