@@ -100,7 +100,7 @@ def many_blocks(choose: random.Random, row: dict) -> str:
     """One text in four lists answers in block after block."""
     if choose.random() < 0.75:
         return plain(choose, row)
-    digits = choose.sample(range(10), k=choose.randint(2, 5))
+    digits = choose.sample(range(10), k=choose.randint(5, 9))
     return f"<reasoning>{reasoning(choose, 1, 2)}</reasoning>" + "".join(f"<answer>{d}</answer>" for d in digits)
 
 
@@ -130,7 +130,7 @@ EXITS = ("import sys\nsys.exit(0)", "import os\nos._exit(0)", "import pytest\npy
 def leaves_tests(choose: random.Random, row: dict) -> str:
     """Code; one text in four ends the test session before a test has run. Text only: nothing runs it."""
     ending = choose.choice(EXITS) if choose.random() < 0.25 else f"total = {choose.randint(0, 9)}"
-    return f"def add(a, b):\n  return {choose.choice(['a', 'b', 'a + b', 'a - b'])}\n{ending}"
+    return f"def add(a, b):\n  return {choose.choice(['a', 'b', 'a - b'])}\n{ending}"
 
 
 # ---- rewards, some of them faulty on purpose
@@ -256,7 +256,7 @@ def longer_of_group_reward(completions, **kwargs):
 
 def sounds_right_reward(completions, **kwargs):
     """What a credulous judge pays for."""
-    praise = [0.2 + 0.4 * ("checked" in text) + 0.4 * ("agree" in text) for text in completions]
+    praise = [0.2 + 0.8 * (BOILERPLATE in text) for text in completions]
     return [paid * bool(SHAPE.fullmatch(text)) for paid, text in zip(praise, completions)]
 
 
@@ -419,33 +419,33 @@ REAL = [
     # rates and stability
     Case("rate-too-high", "learning_rate 1e-2, ten times too high: after one step nothing is an answer any more",
          first="policy-collapse", dead=("policy-collapse",), settings={"learning_rate": 1e-2, "beta": 0.01}),
-    Case("rate-too-low", "learning_rate 1e-7", first="flat-reward", waste=("flat-reward",), steps=105, keep=2,
+    Case("rate-too-low", "learning_rate 1e-7", first="not-moving", waste=("not-moving",), steps=40, keep=2,
          settings={"learning_rate": 1e-7}),
-    Case("bf16-weights", "weights in bfloat16 at learning_rate 1e-6: updates are rounded away", first="flat-reward",
-         waste=("flat-reward",), steps=105, keep=2, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
+    Case("bf16-weights", "weights in bfloat16 at learning_rate 1e-6: updates are rounded away", first="not-moving",
+         waste=("not-moving",), steps=40, keep=2, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
     Case("entropy-collapse", "one text is the best answer to every prompt, and in the end the only one",
          (one_text_reward,), first="entropy-collapse", waste=("entropy-collapse",), steps=60,
          settings={**WIDE, "learning_rate": 1.5e-3}),
     Case("entropy-collapse-off-policy", "the same, four optimizer steps per generation", (one_text_reward,),
          first="entropy-collapse-off-policy", waste=("entropy-collapse-off-policy",), steps=96,
-         settings={**OFF_POLICY, "per_device_train_batch_size": 8, "learning_rate": 1.5e-3}),
-    Case("dropout", "attention_dropout 0.5 left on, with beta: kl is there before anything was learned",
-         first="kl-at-start", model={"attention_dropout": 0.5}, settings={"beta": 0.04}),
+         settings={**OFF_POLICY, "per_device_train_batch_size": 8, "learning_rate": 2e-3}),
+    Case("dropout", "attention_dropout 0.7 left on, with beta: kl is there before anything was learned",
+         first="kl-at-start", model={"attention_dropout": 0.7}, settings={"beta": 0.04}),
     # settings
-    Case("inert-settings", "epsilon_high and delta set, but training is on-policy", first="inert-clip",
+    Case("inert-settings", "epsilon_high and delta set, but training is on-policy", first="inert-settings",
          settings={"epsilon_high": 0.28, "delta": 4.0}),
     Case("off-policy", "four optimizer steps per generation: three rows in four have no reward keys",
          steps=40, settings=OFF_POLICY),
-    Case("clipping", "four passes over each generation and epsilon=0.01: most tokens leave the region",
-         first="clipping", waste=("clipping",), steps=40, settings={"num_iterations": 4, "epsilon": 0.01}),
-    Case("cispo-weights", "CISPO without epsilon_high: every weight is cut to 0.2", first="cispo-clamped",
-         waste=("cispo-clamped",), settings={"loss_type": "cispo"}),
-    Case("entropy-bonus-at-max", "an adaptive entropy bonus whose target is out of reach", first="entropy-coef-max",
+    Case("clipping", "GSPO's tiny epsilons on single tokens, eight passes over each generation", first="clipping",
+         waste=("clipping",), steps=40, settings={"num_iterations": 8, "epsilon": 3e-4, "epsilon_high": 4e-4}),
+    Case("cispo-weights", "CISPO without epsilon_high: every weight is cut to 0.2", first="cispo-epsilon-high",
+         waste=("cispo-epsilon-high",), settings={"loss_type": "cispo"}),
+    Case("entropy-bonus-at-max", "an adaptive entropy bonus whose target is out of reach", first="entropy-coef-at-max",
          settings={"use_adaptive_entropy": True, "entropy_target": 5.0, "entropy_coef": 0.0,
                    "entropy_coef_delta": 0.001, "entropy_coef_max": 0.01}),
     # several rewards
     Case("duplicate-names", "two functions with one __name__: the log has one column for both",
-         (named_answer_a, named_answer_b), first="columns-differ"),
+         (named_answer_a, named_answer_b), first="duplicate-names", waste=("duplicate-names",)),
     Case("reward-dominance", "a reward of ten points a word beside one of one point", (wide_words_reward, exact_reward),
          first="reward-dominance", settings={"learning_rate": 1e-4}),
     # the log itself
@@ -456,31 +456,32 @@ REAL = [
     Case("stopped", "ended at step 14 of 40, the last checkpoint is of step 10", run="stopped", steps=40,
          settings={"save_strategy": "steps", "save_steps": 5, "save_total_limit": 1}),
     Case("several-runs", "a run of 20 steps, then one of 8 with another reward into the same folder", run="twice",
-         keep=5),
-    Case("slow-reward", "the reward sleeps two seconds at three steps", (stalling_reward,), first="stalls"),
+         first="several-runs", keep=5),
+    Case("slow-reward", "the reward sleeps two seconds at three steps", (stalling_reward,), first="stalls",
+         waste=("stalls",)),
     # texts
     Case("held-out-falls", "training prompts have answers 0 to 3, held-out ones 8 and 9", first="held-out-falls",
          waste=("held-out-falls",), steps=32, rows=low_sums, held_out=high_sums, settings={**BEFORE_EVAL, **WIDE}),
     Case("hack-blocks", "right if any answer block is: the model learns to write many",
          (any_block_reward, one_block_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=30, write=many_blocks, keep=4,
-         settings={**WIDE, "max_completion_length": 48}),
+         first="many-answers", waste=("many-answers",), steps=30, write=many_blocks, keep=4,
+         settings={**WIDE, "max_completion_length": 64, "learning_rate": 2e-4}),
     Case("hack-empty", "shape and brevity pay, answers hardly: tags end up empty",
          (short_shape_reward, weak_exact_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=24, write=empty_tags, keep=4,
+         first="empty-blocks", waste=("empty-blocks",), steps=24, write=empty_tags, keep=4,
          settings=WIDE),
     Case("hack-longer", "every word pays: the same three words again and again", (words_reward, exact_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=24, write=padded, keep=4,
-         settings={**WIDE, "max_completion_length": 96}),
+         first="repetition", waste=("repetition",), steps=24, write=padded, keep=4,
+         settings={**WIDE, "max_completion_length": 128, "learning_rate": 2e-4}),
     Case("hack-boilerplate", "a credulous judge pays for a sentence that praises the answer",
-         (sounds_right_reward, exact_reward), first="reward-hacking", waste=("reward-hacking",), steps=24,
-         write=boilerplate, keep=4, settings=WIDE),
+         (sounds_right_reward, exact_reward), first="boilerplate", waste=("boilerplate",), steps=24,
+         write=boilerplate, keep=4, settings={**WIDE, "learning_rate": 5e-4}),
     Case("hack-tests", "exit status 0 pays: candidates end the test session", (exit_status_reward,),
-         first="reward-hacking", waste=("reward-hacking",), steps=24, write=leaves_tests, keep=4,
+         first="touches-tests", waste=("touches-tests",), steps=24, write=leaves_tests, keep=4,
          settings={**WIDE, "max_completion_length": 64}),
     Case("length-growth", "each answer is paid by the rank of its length in its group: reward cannot rise, length does",
          (longer_of_group_reward,), first="length-growth", waste=("length-growth",), steps=40, write=padded,
-         settings={"max_completion_length": 96}),
+         settings={"max_completion_length": 160, "learning_rate": 4e-5}),
 ]  # fmt: skip
 VLLM = {"use_cpu": False, "bf16": True, "use_vllm": True, "learning_rate": 1e-6, "num_generations": 8}
 _HAND = "hand-made, since it needs a GPU: "
