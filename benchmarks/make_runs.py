@@ -730,6 +730,9 @@ def main() -> int:
         return 0
     for case in chosen:
         target = args.out / case.name
+        if args.expected and not (target / "made_by.json").is_file():
+            print(f"error: {target}: no made_by.json; make it with --only {case.name} first", file=sys.stderr)
+            return 2
         if args.expected:
             record = json.loads((target / "made_by.json").read_text(encoding="utf-8"))
             new = json.loads(made_by(case, record["seed"]))
