@@ -52,6 +52,7 @@ class Client:
     sampling = {{"temperature": 0}}
     def judge(self, rubric, prompt, response, output_format): return "pass"
 ask = rewards.make_rubric_judge_reward(Client(), "It asks.")
+graded = rewards.correctness_reward
 """
 
 
@@ -114,7 +115,8 @@ CASES = {
                   "row 1: the last message", {}),
     "reserved-columns": ({"dataset": [{**row, "completions": "x"} for row in rows()]}, "completions", {}),
     "reward-columns": ({"rewards": ["mine.gold"]}, "mine.gold needs gold; columns are answer", {}),
-    "column-types": ({"dataset": [*rows(), {"prompt": chat("?"), "answer": 3}]}, "answer: 12 str, 1 number", {}),
+    "column-types": ({"dataset": [*rows(), {"prompt": chat("?"), "answer": "x"}, {"prompt": chat("?"), "answer": 3}]},
+                     "answer: 13 number, 1 str", {}),
     "none-filled": ({"dataset": [{**row, "schema": {f"k{n % 2}": 1}} for n, row in enumerate(rows())]},
                     "schema: 12 of 12", {"dataset": [{**row, "schema": {"k": 1}} for row in rows()]}),
     "missing-golds": ({"dataset": [*rows(), {"prompt": chat("?"), "answer": ""}]}, "answer is empty in 1 of 13", {}),
@@ -128,7 +130,7 @@ CASES = {
                      {"rewards": ["mine.exact", "mine.other"]}),
     "reward-weights": ({"settings": {"reward_weights": [1.0, 2.0]}}, "2 weights for 1 rewards",
                        {"settings": {"reward_weights": [1.0]}}),
-    "reward-lint": ({"rewards": ["mine.constant"]}, "mine.constant, variance", {"rewards": ["correctness_reward"]}),
+    "reward-lint": ({"rewards": ["mine.constant"]}, "mine.constant, variance", {"rewards": ["judged.graded"]}),
     "reward-speed": ({"rewards": ["mine.slow"], "settings": {"per_device_train_batch_size": 65536}}, "65536 completions", {}),
     "memory": ({"device_gib": 0.05}, "verdict", {"device_gib": 140}),
     "calibration": ({"rewards": ["judged.ask"]}, "no calibration was given", {}),
@@ -188,6 +190,122 @@ def test_what_datasets_does_with_such_columns(tmp_path):
     objects = [{"schema": {"a": 1}}, {"schema": {"b": 1}}]
     assert loaded("".join(json.dumps(row) + "\n" for row in objects)) == objects
     assert Dataset.from_list(objects)[0] == {"schema": {"a": 1, "b": None}}
+
+
+# ---- datasets as `trl grpo` loads them
+
+
+def loaded(tmp_path, settings, text=None):
+    """Outcome of the check `dataset` for a YAML, and the rows that the checks see."""
+    path = tmp_path / "grpo.yaml"
+    path.write_text(json.dumps(settings))
+    (tmp_path / "rows.jsonl").write_text(text or "".join(json.dumps(row) + "\n" for row in rows()))
+    with contextlib.chdir(tmp_path):
+        run = preflight.gather(preflight.build_parser().parse_args(["--config", "grpo.yaml"]), ("dataset",))
+        return next(one for one in checks.results(run, ("dataset",)) if one["id"] == "dataset"), run
+
+
+ENTRY = {"path": "json", "data_files": "rows.jsonl"}
+TRL_LOADS = {
+    "plain": ({"datasets": [ENTRY]}, 12, {"prompt", "answer"}),
+    "columns": ({"datasets": [{**ENTRY, "columns": ["prompt"]}]}, 12, {"prompt"}),
+    "split": ({"datasets": [{**ENTRY, "split": "train[:2]"}]}, 2, {"prompt", "answer"}),
+    "fraction": ({"datasets": [{**ENTRY, "fraction": 0.5}, {**ENTRY, "fraction": 0.5}]}, 24, {"prompt", "answer"}),
+    "list": ({"datasets": [{"path": "json", "data_files": ["rows.jsonl"]}]}, 12, {"prompt", "answer"}),
+    "glob": ({"datasets": [{"path": "json", "data_files": "row*.jsonl"}]}, 12, {"prompt", "answer"}),
+}
+TRL_REFUSES = {
+    "split": ({"datasets": [{**ENTRY, "split": "test"}]}, 'Unknown split "test"'),
+    "kind": ({"datasets": [{"path": "parquet", "data_files": "rows.jsonl"}]}, "cannot be loaded"),
+    "key": ({"datasets": [{**ENTRY, "field_x": 1}]}, "unexpected keyword argument 'field_x'"),
+    "name": ({"dataset_name": "rows.jsonl"}, "a file cannot be named so"),
+    "train split": ({"datasets": [ENTRY], "dataset_train_split": "training"}, "makes a split train only"),
+    "text": ({"datasets": "rows.jsonl"}, "must be a list of entries"),
+}
+
+
+@pytest.mark.parametrize("case", TRL_LOADS)
+def test_rows_are_those_that_trl_loads(case, tmp_path):
+    from trl import DatasetMixtureConfig, get_dataset
+
+    settings, count, columns = TRL_LOADS[case]
+    entry, run = loaded(tmp_path, settings)
+    assert entry["verdict"] == "pass" and run.total_rows == len(run.rows) == count and set(run.rows[0]) == columns
+    with contextlib.chdir(tmp_path):
+        assert run.rows == list(get_dataset(DatasetMixtureConfig(datasets=settings["datasets"]))["train"])
+
+
+@pytest.mark.parametrize("case", TRL_REFUSES)
+def test_datasets_that_trl_cannot_load_are_dead(case, tmp_path):
+    settings, words = TRL_REFUSES[case]
+    entry, _ = loaded(tmp_path, settings)
+    assert entry["verdict"] == "fail" and entry["severity"] == "dead" and words in entry["evidence"], entry
+
+
+# ---- rewards as `trl grpo` finds them
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("correctness_reward", "and no other name"), ("rewards.correctness_reward", "cannot import rewards"),
+     ("judge.Desk", "cannot import judge"), ("accuracy_reward", None), ("get_soft_overlong_punishment", None)],
+)  # fmt: skip
+def test_rewards_are_found_as_trl_finds_them(project, name, words):
+    (entry,) = outcomes(project(rewards=[name]), "reward-import")
+    assert (entry["verdict"] == "pass") == (words is None) and (words or "") in entry["evidence"], entry
+
+
+def test_a_module_of_ones_own_that_is_called_like_ours(project, tmp_path):
+    options = project(rewards=["rewards.mine"])
+    (tmp_path / "rewards.py").write_text("def mine(completions, **kwargs):\n    return [0.5] * len(completions)\n")
+    assert outcomes(options, "reward-import")[0]["verdict"] == "pass"
+    (entry,) = outcomes(options, "reward-lint")
+    assert entry["verdict"] == "not measured" and "rename it" in entry["evidence"], entry
+
+
+def test_an_import_that_hangs_costs_its_budget_only(project, tmp_path):
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
+    start = time.monotonic()
+    (entry,) = outcomes(project(rewards=["slow.one"], reward_budget_s=2), "reward-import")
+    assert entry["verdict"] == "fail" and "no answer in 2 s" in entry["evidence"] and time.monotonic() - start < 20
+
+
+def test_a_folder_without_a_tokenizer_is_not_measured(project, model, tmp_path):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "config.json").write_text((model / "config.json").read_text())
+    for check in ("template", "end-token", "context-length"):
+        (entry,) = outcomes(project(folder=bare), check)
+        assert entry["verdict"] == "not measured" and "holds no tokenizer" in entry["evidence"], entry
+
+
+def test_code_of_a_tokenizer_is_never_run(project, model, tmp_path):
+    folder = tmp_path / "auto"
+    folder.mkdir()
+    for path in model.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"auto_map": {"AutoTokenizer": ["mytok.Tok", "mytok.Tok"]}, "tokenizer_class": "Tok"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "mytok.py").write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n")
+    outcomes(project(folder=folder), "template")
+    assert not (tmp_path / "ran").exists()
+
+
+UNKNOWN = "import sys\nfrom trl import GRPOConfig\nGRPOConfig(output_dir='o', {})\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["**cfg", "gradient_checkpointing=bool(sys.argv)", "steps_per_generation=len(sys.argv)"]
+)
+def test_memory_is_not_planned_from_what_is_not_known(project, model, tmp_path, text):
+    options = project(device_gib=80, model=model)
+    options.config = tmp_path / "train.py"
+    options.config.write_text(UNKNOWN.format(text))
+    (entry,) = outcomes(options, "memory")
+    assert entry["verdict"] == "not measured" and "known only" in entry["evidence"] + "known only" * ("cfg" in text), (
+        entry
+    )
 
 
 # ---- gates
@@ -288,6 +406,24 @@ def test_go_needs_every_dead_check_and_every_gate(tmp_path, project):
     assert [one["waived"] for one in record["checks"] if one["id"] == "inspection"] == ["known from the run before"]
     text = command(*words, *waivers, cwd=tmp_path).stdout
     assert "waived: known from the run before" in text
+
+
+def test_a_record_replaces_nothing_but_a_record(tmp_path, project):
+    options = project()
+    before = options.config.read_text()
+    bad = command("--config", "grpo.yaml", "--only", "batch", "--record", "grpo.yaml", cwd=tmp_path)
+    assert bad.returncode == 2 and "no record of preflight" in bad.stderr and options.config.read_text() == before
+    nowhere = command("--config", "grpo.yaml", "--only", "batch", "--record", "no/folder.json", cwd=tmp_path)
+    assert nowhere.returncode == 2 and "there is no folder" in nowhere.stderr and not nowhere.stdout
+    for _ in range(2):
+        fine = command("--config", "grpo.yaml", "--only", "arguments", "--record", "preflight.json", cwd=tmp_path)
+        assert fine.returncode == 0 and json.loads((tmp_path / "preflight.json").read_text())["verdict"] == "partial"
+
+
+def test_fix_with_nothing_to_mend_is_no_bad_usage(tmp_path, project):
+    project()
+    result = command("--config", "grpo.yaml", "--only", "arguments", "--fix", "new.yaml", cwd=tmp_path)
+    assert result.returncode == 0 and "nothing can be mended" in result.stderr and not (tmp_path / "new.yaml").exists()
 
 
 @pytest.mark.parametrize(
