@@ -693,40 +693,59 @@ def _values(values: tuple) -> str:
 # ---- emit
 
 
-def _read_base(path: str) -> tuple[str, dict]:
-    """Text of the base and its settings as TRL's own reader (PyYAML) sees them."""
-    import yaml
-
+def _preflight():
+    """The two modules that read a YAML as TRL's parser does and check it; only `emit` needs them."""
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        import preflight_checks
+        import preflight_config
+    except ImportError as error:
+        raise VariantError(f"{error.name}.py is not beside {Path(__file__).name}: copy it too") from None
+    return preflight_checks, preflight_config
+
+
+def _read_base(path: str) -> tuple[str, dict]:
+    """Text of the base, with its own line ends, and its values as PyYAML sees them."""
+    _, config = _preflight()
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        text = data.decode("utf-8")
     except OSError as error:
         raise VariantError(f"{path}: {error.strerror}; --base takes the YAML of `trl grpo --config`") from None
     except UnicodeDecodeError:
         raise VariantError(f"{path}: not text in UTF-8; --base takes the YAML of `trl grpo --config`") from None
-    try:
-        base = _load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise VariantError(f"{path}: not YAML: {' '.join(str(error).split())[:200]}") from None
-    if not isinstance(base, dict) or not base:
-        raise VariantError(f"{path}: holds no settings; it must be the YAML that `trl grpo --config` takes")
-    beside = json.loads((Path(__file__).with_name("trl_arguments.json")).read_text(encoding="utf-8"))
-    known = {name for names in beside["arguments"].values() for name in names}
-    for name in base:
+    known = config.arguments()
+    for name in _settings(path, text).values:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 3)
-            mend = f"did you mean {' or '.join(near)}?" if near else "remove the line"
-            raise VariantError(f"{path}: {name} is no argument of `trl grpo` in TRL {TRL}; {mend}")
-    return text, base
+            mend = config.nearest(name, known) or "; remove the line"
+            raise VariantError(f"{path}: {name} is no argument of `trl grpo` in TRL {TRL}{mend}")
+    return text, _load(text)
 
 
-def _whole(base: dict, name: str, default: int) -> int:
-    value = default if base.get(name) is None else base[name]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise VariantError(f"{name} is {value!r} in the base, and must be a whole number, 1 or more")
-    return value
+def _settings(path: str, text: str):
+    """The values as TRL's parser makes them: `use_peft: "true"` is true."""
+    _, config = _preflight()
+    try:
+        return config.read_yaml(Path(path), text)
+    except config.ConfigError as error:
+        raise VariantError(str(error)) from None
+
+
+def _plainly(said: object) -> str:
+    """What a check says, on one line, without places: they are lines of a text that nobody has seen."""
+    return re.sub(r" \(base:\d+\)", "", " ".join(str(said).split()))
+
+
+def _counts(run, *names: str) -> list[int]:
+    checks, config = _preflight()
+    try:
+        return checks.counted(run, *names)
+    except config.NotKnown as error:
+        said = _plainly(error).removesuffix(" (see positive-counts)")
+        raise VariantError(f"{said}; write a whole number of 1 or more") from None
 
 
 def _refuse_clashes(variant: Variant, base: dict, new: dict) -> None:
+    """`base` as TRL's parser makes it."""
     for key, values in variant.clashes.items():
         value = base.get(key)
         if value is not None and (ANY in values or value in values):
@@ -746,6 +765,26 @@ def _refuse_clashes(variant: Variant, base: dict, new: dict) -> None:
             raise VariantError(f"{key} of the base is no single value; write one")
 
 
+def _refuse_bounds(new: dict, run) -> None:
+    """Bounds of the base that turn the preset's value round: TRL takes them without a word."""
+    checks, config = _preflight()
+    why = "the first step would move the weight to that bound"  # TRL 1.16, grpo_trainer.py: min, max
+    entropy = (("entropy_coef", "entropy_coef_max", why), ("entropy_coef_min", "entropy_coef", why))
+    try:
+        clipped = run.get("loss_type") in checks.CLIPS
+        pairs = [("epsilon", "epsilon_high", "the upper clip would be the narrower one")] if clipped else []
+        pairs += entropy if run.get("use_adaptive_entropy") else ()
+        values = {name: run.get(name) for low, high, _ in pairs for name in (low, high)}
+    except config.NotKnown as error:
+        raise VariantError(f"{_plainly(error)}; mend it in the base") from None
+    for low, high, why in pairs:
+        theirs = [name for name in (low, high) if name not in new]
+        bottom, top = values[low], values[high]
+        if len(theirs) < 2 and checks.number(bottom) and checks.number(top) and bottom > top:
+            mend = f"; take {theirs[0]} out of the base, or change it" if theirs else ""
+            raise VariantError(f"{low} {bottom:g} would be above {high} {top:g}: {why}{mend}")
+
+
 def _yaml(value: object) -> str:
     """A value as YAML writes it; without the dot PyYAML, and so TRL, would read 3e-7 as text."""
     if isinstance(value, float):
@@ -753,49 +792,47 @@ def _yaml(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _refuse_parts_of_groups(merged: dict, world: int) -> None:
-    """TRL's rule: the completions of one rollout are whole groups."""
-    batch, group = _whole(merged, "per_device_train_batch_size", 8), _whole(merged, "num_generations", 8)
-    accumulation = _whole(merged, "gradient_accumulation_steps", 1)
-    steps = _whole(merged, "steps_per_generation", accumulation)
-    size = merged.get("generation_batch_size")
-    if size is not None and merged.get("steps_per_generation") is not None:
+def _refuse_parts_of_groups(run) -> None:
+    """TRL's rule: the completions of one rollout are whole groups. The mend is one that the preset does not overwrite;
+    the check batch-divides would name `steps_per_generation`."""
+    batch, group, _ = _counts(run, "per_device_train_batch_size", "num_generations", "gradient_accumulation_steps")
+    given = [n for n in ("generation_batch_size", "steps_per_generation") if run.settings.values.get(n) is not None]
+    _counts(run, "num_iterations", *given)
+    if len(given) == 2:
         raise VariantError(
             "generation_batch_size and steps_per_generation (of base or preset) are both set, and TRL takes one: "
             "take generation_batch_size out of the base"
         )
-    if size is not None:
-        size = _whole(merged, "generation_batch_size", 1)
-        if size % (batch * world) or size % group:
-            step = math.lcm(batch * world, group)
-            raise VariantError(
-                f"generation_batch_size {size} is no multiple of {batch} per_device_train_batch_size x {world} GPUs "
-                f"and of num_generations {group}; nearest: generation_batch_size: {max(1, round(size / step)) * step}"
-            )
-    elif batch * steps * world % group:
-        step = group // math.gcd(group, steps * world)
+    if "generation_batch_size" not in given and run.generation_batch() % group:
+        steps = run.steps_per_generation()
+        step = group // math.gcd(group, steps * run.world)
         raise VariantError(
-            f"{batch} per_device_train_batch_size x {steps} steps_per_generation x {world} GPUs = "
-            f"{batch * steps * world} completions are no whole groups of num_generations {group}; nearest: "
+            f"{batch} per_device_train_batch_size x {steps} steps_per_generation x {run.world} GPUs = "
+            f"{run.generation_batch()} completions are no whole groups of num_generations {group}; nearest: "
             f"per_device_train_batch_size: {max(1, round(batch / step)) * step}"
         )
-    if merged.get("eval_strategy") not in (None, False, "no"):
-        held_out = _whole(merged, "per_device_eval_batch_size", 8)
-        group = _whole(merged, "num_generations_eval", group)
-        if held_out * world % group:
-            step = group // math.gcd(group, world)
-            raise VariantError(
-                f"{held_out} per_device_eval_batch_size x {world} GPUs are no whole groups of {group}; nearest: "
-                f"per_device_eval_batch_size: {max(1, round(held_out / step)) * step}"
-            )
 
 
-def _on_policy(merged: dict) -> bool:
-    accumulation = _whole(merged, "gradient_accumulation_steps", 1)
-    steps = _whole(merged, "steps_per_generation", accumulation)
-    if merged.get("generation_batch_size") is not None:
-        steps = merged["generation_batch_size"] // _whole(merged, "per_device_train_batch_size", 8)
-    return accumulation % (steps * _whole(merged, "num_iterations", 1)) == 0
+def _checked(name: str, before, after) -> list[str]:
+    """Notes on what preflight's checks of arguments and batch say of the merged settings.
+
+    Raises VariantError for what is dead in them, unless the base alone is told the same, word for word: that is no
+    matter of the preset. A batch that does not divide is refused all the same, as no preset can be tried with it.
+    """
+    checks, _ = _preflight()
+    found = []
+    for run in (before, after):
+        failing = [one for one in checks.results(run, ("arguments", "batch")) if one["verdict"] == "fail"]
+        found.append({(one["id"], _plainly(one["evidence"])): one for one in failing if one["severity"] != "tell"})
+    notes = []
+    for (check, evidence), one in found[1].items():
+        said = f"{check}: {evidence}; mend: {_plainly(one['fix'])}"
+        old = (check, evidence) in found[0]
+        if one["severity"] == "dead" and (not old or one["group"] == "batch"):
+            raise VariantError(f"{name} on this base cannot work: {said}")
+        if one["severity"] == "dead" or not old:
+            notes.append(f"the base has this already, and cannot work with it: {said}" if old else f"new: {said}")
+    return notes
 
 
 def _merged_text(text: str, changes: dict, base: dict, name: str) -> str:
@@ -829,7 +866,8 @@ def emit(name: str, text: str, base: dict, world: int = 1) -> tuple[str, list[st
     """The YAML of `text` (whose values are `base`) with the preset merged in, and what the preset needs besides.
 
     `steps_per_generation` becomes optimizer steps per rollout x the base's `gradient_accumulation_steps`; `world` is
-    the number of GPUs. Raises VariantError for a name or base that does not go together.
+    the number of GPUs. The text keeps its line ends. Raises VariantError for a name and a base that do not go
+    together: by the preset's own clashes, or by what preflight's checks call dead in the merged settings.
 
     >>> print(emit("clip-higher", "beta: 0.0 # no KL", {"beta": 0.0})[0], end="")
     beta: 0.0 # no KL
@@ -840,38 +878,45 @@ def emit(name: str, text: str, base: dict, world: int = 1) -> tuple[str, list[st
         raise VariantError(f"{name} is not in TRL {TRL}; {variant}")
     if variant.config != "GRPOConfig":
         raise VariantError(f"{name} is {call(variant.settings, variant.config)}; {HOW[variant.config]}")
-    accumulation = _whole(base, "gradient_accumulation_steps", 1)
+    checks, _ = _preflight()
+    ends = "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
+    text = re.sub(r"\r\n?", "\n", text)  # ruamel.yaml takes \r into comments
+    before = checks.Run(_settings("base", text), world)
+    parsed, wrong = before.settings.values, before.settings.wrong
+    (accumulation,) = _counts(before, "gradient_accumulation_steps")
     new = dict(variant.settings) | ({"steps_per_generation": variant.steps * accumulation} if variant.steps else {})
-    new |= {key: value for key, value in variant.restores.items() if base.get(key) is not None}
-    _refuse_clashes(variant, base, new)
-    merged = {**base, **new}
-    _refuse_parts_of_groups(merged, world)
-    changes = {key: value for key, value in new.items() if key not in base or base[key] != value}
+    new |= {key: value for key, value in variant.restores.items() if parsed.get(key) is not None}
+    _refuse_clashes(variant, parsed, new)
+    changes = {k: value for k, value in new.items() if k not in parsed or k in wrong or parsed[k] != value}
+    found = _merged_text(text, changes, base, variant.name)
+    if _load(found) != {**base, **changes}:  # what TRL's reader would see
+        raise VariantError(
+            "the base cannot be rewritten without changing other values; write it without tags and anchors"
+        )
+    after = checks.Run(_settings("base", found), world)
+    _refuse_parts_of_groups(after)
+    _refuse_bounds(new, after)
     notes = [
         f"overwritten: {key}: {_yaml(base[key])} is now {_yaml(value)}"
         for key, value in changes.items()
         if base.get(key) is not None
     ]
+    notes += _checked(variant.name, before, after)
     notes += [f"add the reward {reward}" for reward in variant.rewards]
-    if "off-policy" in variant.needs and _on_policy(merged):
+    if "off-policy" in variant.needs and after.on_policy():
         notes.append(
             "the run is on-policy, where every ratio is 1 and what this preset does to ratios does nothing: it needs "
             f"steps_per_generation: {2 * accumulation} or more (`emit more-steps`)"
         )
-    if "vllm" in variant.needs and not merged.get("use_vllm"):
+    if "vllm" in variant.needs and not after.settings.values.get("use_vllm"):
         notes.append("without use_vllm: true it does nothing")
     others = [need for need in variant.needs if need not in ("off-policy", "vllm", "sequence-level")]
     notes += [f"needs {need}: {NEEDS[need]}" for need in others]
-    notes += [f"{key} of the base is then without effect" for key in variant.ignores if base.get(key) is not None]
-    kept = [f"{key}: {_yaml(base[key])}" for key in sorted(_of_the_loss() - set(new)) if base.get(key)]
+    notes += [f"{key} of the base is then without effect" for key in variant.ignores if parsed.get(key) is not None]
+    kept = [f"{key}: {_yaml(base[key])}" for key in sorted(_of_the_loss() - set(new)) if parsed.get(key)]
     if kept:
         notes.append(f"kept from the base, and read by the loss too: {', '.join(kept)}")
-    found = _merged_text(text, changes, base, variant.name)
-    if _load(found) != merged:  # what TRL's reader would see
-        raise VariantError(
-            "the base cannot be rewritten without changing other values; write it without tags and anchors"
-        )
-    return found, notes
+    return found.replace("\n", ends), notes
 
 
 def _load(text: str) -> object:
@@ -947,6 +992,7 @@ def main() -> int:
             if arguments.world_size < 1:
                 raise VariantError(f"--world-size is {arguments.world_size}, and must be 1 or more")
             merged, notes = emit(arguments.name, *_read_base(arguments.base), arguments.world_size)
+            sys.stdout.reconfigure(newline="")  # the base's line ends, on Windows too
             print(merged, end="")
             for note in notes:
                 print(f"{arguments.name}: {note}", file=sys.stderr)

@@ -101,9 +101,8 @@ def test_names_that_point_nowhere_are_found():
 
 
 def test_importing_it_loads_no_heavy_package():
-    code = (
-        "import variants, sys; variants.variants(); print({'torch', 'trl', 'transformers', 'yaml'} & set(sys.modules))"
-    )
+    heavy = {"torch", "trl", "transformers", "yaml", "preflight_checks"}
+    code = f"import variants, sys; variants.variants(); print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "scripts", capture_output=True, text=True)
     assert done.stdout == "set()\n", done.stderr
 
@@ -187,7 +186,7 @@ def test_a_second_preset_is_merged_into_the_first(run, monkeypatch):
     assert again[1] == once and "overwritten" not in again[2]
     import io
 
-    monkeypatch.setattr(sys, "stdin", io.StringIO(once))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(once.encode())))
     assert run("emit", "more-steps", "--base", "-")[1] == both
 
 
@@ -227,7 +226,7 @@ REFUSED = {
     "not YAML": ("gspo", "a: [", "not YAML"),
     "two documents": ("gspo", "beta: 0.1\n---\nbeta: 0.1\n", "not YAML"),
     "unknown key": ("gspo", "gradient_acumulation_steps: 4\n", "did you mean gradient_accumulation_steps"),
-    "key twice": ("gspo", "beta: 0.0\nbeta: 0.1\n", "not YAML"),
+    "key twice": ("gspo", "beta: 0.0\nbeta: 0.1\n", "beta is given twice"),
     "no number": ("gspo", "gradient_accumulation_steps: four\n", "gradient_accumulation_steps is 'four'"),
     "no vLLM": ("tis", "use_vllm: false\n", "tis does not combine with use_vllm: false"),
     "correction off": ("mis", "vllm_importance_sampling_correction: false\n", "correction: false"),
@@ -240,9 +239,23 @@ REFUSED = {
     "one reward": ("gdpo", "reward_funcs: [rewards.format_reward]\n", "needs two or more reward_funcs"),
     "batch of the rollout": ("gspo", "generation_batch_size: 64\n", "take generation_batch_size out"),
     "both": ("clip-higher", "generation_batch_size: 16\nsteps_per_generation: 2\n", "TRL takes one"),
-    "parts of groups": ("dr-grpo", "generation_batch_size: 60\n", "nearest: generation_batch_size: 64"),
+    "parts of groups": ("dr-grpo", "generation_batch_size: 60\n", "mend: generation_batch_size: 64"),
     "parts of groups held out": ("dr-grpo", "eval_strategy: steps\nper_device_eval_batch_size: 6\n",
-                                 "nearest: per_device_eval_batch_size: 8"),
+                                 "mend: per_device_eval_batch_size: 8"),
+    "LoRA in quotes": ("moving-reference", 'use_peft: "true"\n', "use_peft: true"),
+    "LoRA as a word": ("moving-reference", "use_peft: 'Yes'\n", "use_peft: true"),
+    "bound under the preset's": ("tis", "vllm_importance_sampling_clip_min: 3.0\n", "weight-bounds: "),
+    "bound in quotes": ("tis", "vllm_importance_sampling_clip_min: '2.5'\n", "weight-bounds: "),
+    "nothing to divide by": ("dr-grpo", "max_completion_length: null\n", "completion-limit: "),
+    "no count": ("dr-grpo", "num_iterations: 0\n", "write a whole number of 1 or more"),
+    "count of another type": ("clip-higher", "num_iterations: two\n", "num_iterations is 'two'"),
+    "bound of another type": ("adaptive-entropy", "entropy_coef_max: [1]\n", "entropy_coef_max is [1]"),
+    "weight above its bound": ("adaptive-entropy", "entropy_coef_max: 0.005\n", "take entropy_coef_max out of the base"),
+    "weight below its bound": ("adaptive-entropy", "entropy_coef_min: 0.05\n", "take entropy_coef_min out of the base"),
+    "clip that is not higher": ("clip-higher", "epsilon: 0.5\n", "take epsilon out of the base"),
+    "the same, with entropy": ("entropy-80-20", "epsilon: '0.5'\n", "take epsilon out of the base"),
+    "clip above the base's": ("two-sided-clip", "per_device_train_batch_size: 16\nepsilon_high: 0.1\n",
+                              "take epsilon_high out of the base"),
     "list for a value": ("dr-grpo", "scale_rewards: [group]\n", "scale_rewards of the base is no single value"),
 }  # fmt: skip
 
@@ -275,6 +288,7 @@ def test_a_rewritten_base_that_reads_otherwise_is_refused(run, monkeypatch):
     assert code == 2 and not out and "cannot be rewritten" in err
 
 
+FOUR = "generation_batch_size: 64\ngradient_accumulation_steps: 2\n"  # 64 / (4 GPUs x 16) = 1: twice a step
 NOTES = {
     "overwritten": ("dr-grpo", "scale_rewards: batch\n", "overwritten: scale_rewards: batch is now none"),
     "restored": ("dapo", "importance_sampling_level: sequence\n", "importance_sampling_level: sequence is now token"),
@@ -284,19 +298,32 @@ NOTES = {
     "vLLM": ("tis", "seed: 1\n", "without use_vllm: true it does nothing"),
     "experts": ("icepop", "use_vllm: true\n", "needs mixture-of-experts"),
     "ignored": ("gdpo", "scale_rewards: batch\n", "scale_rewards of the base is then without effect"),
+    "on-policy over four GPUs": ("cispo", FOUR, "steps_per_generation: 4 or more"),
+    "dead before": (
+        "entropy-bonus",
+        "remove_unused_columns: true\n",
+        "the base has this already, and cannot work with it",
+    ),
+    "waste that is new": ("two-sided-clip", "epsilon_high: 5.0\n", "new: two-sided-clip: delta=4.0"),
     "kept": ("dr-grpo", "epsilon_high: 5.0\n", "kept from the base, and read by the loss too: epsilon_high: 5.0"),
 }
 QUIET = {
     "on-policy": ("cispo", "gradient_accumulation_steps: 4\nsteps_per_generation: 8\n"),
     "vLLM": ("tis", "use_vllm: true\n"),
     "two iterations": ("clip-higher", "num_iterations: 2\n"),
+    "healthy bounds": ("tis", "use_vllm: 'true'\nvllm_importance_sampling_clip_min: 0.5\n"),
+    "no LoRA, in quotes": ("moving-reference", 'use_peft: "false"\n'),
+    "the bound is the weight": ("adaptive-entropy", "entropy_coef_max: 0.01\n"),
+    "a clip that is higher": ("clip-higher", "epsilon: 0.1\nnum_iterations: 2\n"),
+    "a clip that is not read": ("cispo", "epsilon: 6.0\nnum_iterations: 2\n"),
     "a rollout of two steps": ("clip-higher", "generation_batch_size: 16\n"),
 }
 
 
 @pytest.mark.parametrize(("name", "base", "what"), NOTES.values(), ids=NOTES)
 def test_what_it_needs_besides_is_said(run, name, base, what):
-    code, _, err = run("emit", name, base=base + "per_device_train_batch_size: 16\n")
+    batch = "" if "per_device_train" in base else "per_device_train_batch_size: 16\n"
+    code, _, err = run("emit", name, "--world-size", "4" if base == FOUR else "1", base=base + batch)
     assert code == 0 and what in err, err
 
 
@@ -304,3 +331,32 @@ def test_what_it_needs_besides_is_said(run, name, base, what):
 def test_what_the_base_has_is_not_asked_for(run, name, base):
     _, out, err = run("emit", name, base=base)
     assert out and "on-policy" not in err and "does nothing" not in err, err
+
+
+def test_the_world_size_decides_what_is_on_policy(run):
+    base = "per_device_train_batch_size: 4\ngradient_accumulation_steps: 2\ngeneration_batch_size: 32\n"
+    said = {
+        world: "on-policy" in run("emit", "cispo", "--world-size", world, base=base)[2] for world in ("1", "2", "4")
+    }
+    assert said == {"1": False, "2": False, "4": True}  # 32 / (4 x world) passes serve 4, 2, 1 optimizer steps
+
+
+def test_a_value_in_quotes_that_is_the_presets_stays(run):
+    _, out, err = run("emit", "clip-higher", base='epsilon_high: "0.28"\n')
+    assert out == 'epsilon_high: "0.28"\n' and "overwritten" not in err
+
+
+def test_what_the_base_alone_is_told_is_noted_and_not_refused(run):
+    base = "vllm_importance_sampling_clip_min: 4.0\nuse_vllm: true\n"
+    code, out, err = run("emit", "dr-grpo", base=base)
+    assert code == 0 and out and err.count("cannot work with it: weight-bounds: ") == 1, err
+    assert run("emit", "tis", base=base)[0] == 2  # its own bound is part of it
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_line_ends_are_the_bases(run, tmp_path, ends):
+    path = tmp_path / "ends.yaml"
+    path.write_bytes(BASE.replace("\n", ends).encode())
+    out = run("emit", "grpo", "--base", str(path))[1]
+    assert out.count("\r") == out.count("\r\n") == (out.count("\n") if ends == "\r\n" else 0)
+    assert out.replace("\r\n", "\n") == run("emit", "grpo", base=BASE)[1]

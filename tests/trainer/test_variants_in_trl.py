@@ -293,6 +293,8 @@ def test_what_emit_refuses_for_other_reasons(build):
 
     with pytest.raises(NotImplementedError, match="sync_ref_model=True"):
         build(uneven_reward, peft_config=LoraConfig(), **PRESETS["moving-reference"].settings)
+    with pytest.raises(ValueError, match="vllm_importance_sampling_clip_min"):
+        build_config("GRPOConfig", vllm_importance_sampling_clip_min=2.5, **PRESETS["tis"].settings)
     with pytest.warns(FutureWarning, match="vllm_importance_sampling_cap"):
         config = trl.GRPOConfig(
             "out", use_cpu=True, bf16=False, vllm_importance_sampling_cap=5.0, **PRESETS["tis"].settings
