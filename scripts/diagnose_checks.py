@@ -11,6 +11,7 @@ cut; rows between generations hold no reward; the loss is no sign of health in e
 """
 
 import functools
+import itertools
 import math
 import re
 from collections import Counter
@@ -113,7 +114,9 @@ THRESHOLDS = (
        "at least", 2, "rows", "waste", JUDGEMENT),
     _T("cispo-clamped", "cispo-clamped", "`cispo_clip_ratio`", "above", 0.3, "", "waste",
        "run: near the share of positive advantages"),
-    _T("kl-at-start", "kl-at-start", "first `kl`", "above", 0.5, "nats", "waste", "judgement; trl#3500"),
+    _T("dropout-waste", "dropout", "first `kl`", "above", 0.1, "nats", "waste", "judgement; trl#3500"),
+    _T("dropout", "dropout", "`kl` of step 1, logged alone", "above", 1e-4, "nats", "tell",
+       "run: exactly 0 without dropout, 0.0009 with it"),
     _T("kl-level", "kl-growth", "`kl`", "above", 1.0, "nats", "waste", JUDGEMENT, "and above its start"),
     _T("kl-growth", "kl-growth", "`kl` / its first rows", "above", 10, "times", "tell", JUDGEMENT,
        "and above 0.1 nats (judgement)"),
@@ -126,8 +129,8 @@ THRESHOLDS = (
        "per token; per sequence (GSPO) it is normal"),
     _T("clipping-long", "clipping-long", "`completions/mean_length`", "at least", 1000, "tokens", "waste", JUDGEMENT,
        "with `clipping`"),
-    _T("inert-clip", "inert-clip", "last rows with `clip_ratio/region_mean` exactly 0", "at least", 10, "rows", "tell",
-       "run", "with a setting that acts off-policy only"),
+    _T("inert-settings", "inert-settings", "last rows with `clip_ratio/region_mean` exactly 0", "at least", 10, "rows",
+       "tell", "run", "with a setting that acts off-policy only"),
     _T("length-growth", "length-growth", "`completions/mean_length` / its first rows", "above", 1.5, "times", "waste",
        JUDGEMENT, "while `reward` does not rise"),
     _T("length-bias", "length-bias", "correlation of length and advantage inside groups, either sign", "above", 0.5,
@@ -142,8 +145,20 @@ THRESHOLDS = (
        "tell", "judgement; trl#4785", "and another reward varies too"),
     _T("tiny-differences", "tiny-differences", "share of live groups whose rewards differ by under 1 % of the batch",
        "above", 0.3, "", "tell", "judgement; run: 0.001 becomes an advantage of 1", 'with `scale_rewards="group"`'),
-    _T("flat-reward", "flat-reward", "generations without a trend in `reward`", "at least", 100, "generations", "tell",
-       "judgement; a trend is 2 standard errors", "a waste where the config explains it"),
+    _T("not-moving", "not-moving", "generations without a trend in `reward`", "at least", 100, "generations", "tell",
+       "judgement; a trend is 2 standard errors"),
+    _T("not-moving-rate", "not-moving", "generations without a trend in `reward`", "at least", 20, "generations",
+       "waste", "judgement; a trend is 2 standard errors", "and a rate that explains it, as below"),
+    _T("rate-low", "not-moving", "`learning_rate` at its peak", "below", 5e-7, "", "waste",
+       "judgement: half of TRL's default", "full fine-tuning"),
+    _T("rate-low-lora", "not-moving", "`learning_rate` at its peak", "below", 1e-5, "", "waste",
+       "judgement; trl#2872", "LoRA"),
+    _T("rate-low-bf16", "not-moving", "`learning_rate` at its peak", "below", 1e-5, "", "waste",
+       "run: at 1e-6 2 % of bf16 weights move in 30 steps, at 1e-5 15 %", "weights in bf16"),
+    _T("rate-too-high", "rate-too-high", "last rows with one `reward`, lower than at first", "at least", 10, "rows",
+       "dead", JUDGEMENT, "after rewards that differed, and the texts changed with it"),
+    _T("rate-high", "rate-too-high", "`learning_rate` at its peak", "above", 1e-4, "", "dead", JUDGEMENT,
+       "confirms the cause in full fine-tuning; 1e-3 with LoRA"),
     _T("grad-spikes", "grad-spikes", "`grad_norm` / its median", "above", 10, "times", "tell", JUDGEMENT),
     _T("entropy-coef-max", "entropy-coef-max", "last rows with `entropy_coef` at its maximum", "at least", 3, "rows",
        "tell", "TRL 1.16 source"),
@@ -176,13 +191,19 @@ class Kind:
     explains: tuple[str, ...] = ()
 
 
-_NO_SIGNAL = ("prompt-only-reward", "dead-groups", "no-gradient", "flat-reward", "silent-reward", "length-bias")
+_NO_SIGNAL = ("prompt-only-reward", "dead-groups", "no-gradient", "not-moving", "silent-reward", "length-bias")
 KINDS = {
     "no-steps": Kind("No training step was made", "not a fault of the model or the reward: neither was used"),
     "non-finite-gradient": Kind(
         "The gradient is not a number", "a null `clip_ratio/low_min` is something else: everything was masked",
         explains=("constant-reward", *_NO_SIGNAL, "all-cut", "cut-answers", "entropy-collapse",
                   "entropy-collapse-off-policy", "duplicate-completions", "non-finite-reward"),
+    ),
+    "rate-too-high": Kind(
+        "The policy was destroyed", "not a reward that broke: the texts changed with it",
+        explains=("all-cut", "cut-answers", "constant-reward", *_NO_SIGNAL, "entropy-collapse",
+                  "entropy-collapse-off-policy", "entropy-rise", "duplicate-completions", "kl-growth", "length-growth",
+                  "grad-spikes", "throughput-drop", "masked-away"),
     ),
     "all-none": Kind(
         "The rewards return None", "not a low reward: None means unscored, and `frac_reward_zero_std` shows 0",
@@ -195,49 +216,49 @@ KINDS = {
     "masked-away": Kind(
         "The mask removes the completions", "the filter itself is sound where few answers are cut", None,
         ("all-cut", "cut-answers", "constant-reward", *_NO_SIGNAL, "entropy-collapse", "entropy-collapse-off-policy",
-         "inert-clip"),
+         "inert-settings"),
     ),
     "all-cut": Kind(
         "Answers are cut at the limit", "`mask_truncated_completions=True` is no cure here: it masks what is left",
-        explains=("constant-reward", *_NO_SIGNAL, "cut-answers", "length-growth", "inert-clip"),
+        explains=("constant-reward", *_NO_SIGNAL, "cut-answers", "length-growth", "inert-settings"),
     ),
     "constant-reward": Kind(
         "Every completion gets the same reward", "a loss of 0 is only the consequence; more steps do not mend it",
-        explains=(*_NO_SIGNAL, "inert-clip"),
+        explains=(*_NO_SIGNAL, "inert-settings"),
     ),
     "duplicate-completions": Kind(
         "The completions of a group are the same", "not a fault of the reward: equal texts must score alike",
-        explains=("prompt-only-reward", "dead-groups", "no-gradient", "flat-reward"),
+        explains=("prompt-only-reward", "dead-groups", "no-gradient", "not-moving"),
     ),
     "prompt-only-reward": Kind(
         "The reward depends on the prompt only", "`reward_std` above 0 proves nothing: it is over the batch",
-        explains=("dead-groups", "no-gradient", "flat-reward"),
+        explains=("dead-groups", "no-gradient", "not-moving"),
     ),
     "dead-groups": Kind(
         "Most groups teach nothing", "`reward_std` is no group signal since TRL 0.28", "dead-groups",
-        ("no-gradient", "flat-reward", "inert-clip"),
+        ("no-gradient", "not-moving", "inert-settings"),
     ),
     "sampler-mismatch": Kind(
         "The importance weights starve the gradient", "a ratio max below 3 proves nothing: it is logged after the cut",
-        "sampler-mismatch", ("sampler-drift", "flat-reward"),
+        "sampler-mismatch", ("sampler-drift", "not-moving"),
     ),
     "sampler-mismatch-long": Kind(
         "Long completions lose their importance weight", "not a wrong sampler: a product over thousands of tokens",
-        "sampler-mismatch-long", ("sampler-drift", "flat-reward"),
+        "sampler-mismatch-long", ("sampler-drift", "not-moving"),
     ),
-    "no-gradient": Kind("The gradient is exactly 0", "a loss of 0 alone would not be a fault", None, ("flat-reward",)),
+    "no-gradient": Kind("The gradient is exactly 0", "a loss of 0 alone would not be a fault", None, ("not-moving",)),
     "cispo-clamped": Kind("CISPO's weights are cut", "not the clipping of the other losses: here the weight is capped"),
     "silent-reward": Kind("One reward always says the same", "not dead as long as another reward separates answers"),
     "cut-answers": Kind("Some answers are cut at the limit", "a few per cent are normal", "cut-answers"),
-    "kl-at-start": Kind("The policy is far from the reference in the first row", "not learning: nothing was learned yet"),
+    "dropout": Kind("The policy is far from the reference in the first row", "not learning: nothing was learned yet"),
     "kl-growth": Kind("The policy leaves the reference", "some growth is what learning looks like"),
     "entropy-collapse": Kind(
         "The policy has lost its variety", "low entropy with a high, rising reward and live groups is learning",
-        "entropy-collapse", ("duplicate-completions", "dead-groups", "no-gradient", "flat-reward"),
+        "entropy-collapse", ("duplicate-completions", "dead-groups", "no-gradient", "not-moving"),
     ),
     "entropy-collapse-off-policy": Kind(
         "The policy has lost its variety, and the clip helps", "low entropy with live groups is learning",
-        "entropy-collapse-off-policy", ("duplicate-completions", "dead-groups", "no-gradient", "flat-reward"),
+        "entropy-collapse-off-policy", ("duplicate-completions", "dead-groups", "no-gradient", "not-moving"),
     ),
     "expert-mismatch": Kind(
         "Gradient spikes come with sampler mismatch", "not the learning rate alone", "expert-mismatch",
@@ -260,7 +281,7 @@ KINDS = {
     ),
     "tool-failures": Kind("Tool calls fail", "a model that calls no tool has a frequency of 0, not of 1"),
     "part-falls": Kind("One reward falls while the sum rises", "a trade may be wanted: then weigh it"),
-    "flat-reward": Kind("The reward has no trend", "a plateau at the ceiling is success"),
+    "not-moving": Kind("The reward has no trend", "a plateau at the ceiling is success; the gradient is alive"),
     "sampler-drift": Kind("Sampler and trainer disagree", "0.03 nats are bf16 noise (Fast-LLM#525)"),
     "reward-dominance": Kind(
         "One reward decides", "a saturated second reward does not vary and is not drowned", "reward-dominance",
@@ -269,7 +290,7 @@ KINDS = {
     "length-bias": Kind("Length and advantage go together", "not a fault if long answers are the right ones"),
     "entropy-rise": Kind("The policy becomes noisier", "a bonus on entropy is meant to do that"),
     "grad-spikes": Kind("The gradient spikes", "`max_grad_norm` cuts the step; a few are harmless"),
-    "inert-clip": Kind("A setting for off-policy training does nothing", "a clip ratio of 0 is normal on-policy"),
+    "inert-settings": Kind("A setting for off-policy training does nothing", "a clip ratio of 0 is normal on-policy"),
     "entropy-coef-max": Kind("The entropy bonus is stuck at its maximum", "a high target, not a broken controller"),
     "aux-loss-growth": Kind("The router's auxiliary loss grows", "it is not part of the reward"),
     "slow-generation": Kind("Generation takes the step's time", "not the reward, nor the update", "slow-generation"),
@@ -450,9 +471,9 @@ class Run:
             return "`frac_reward_zero_std` is blind where every reward is None"
         if files is not None and log is not None:
             common, ours, theirs = np.intersect1d(files.steps, log.steps, return_indices=True)
-            if len(common) and np.mean(np.abs(files.values[ours] - log.values[theirs]) > 0.1) > 0.5:
-                if self.info.get("logging_steps", 1) == 1 or log.values.max() < 0.01:
-                    return "`frac_reward_zero_std` is not what the rewards per group say: blind in this run"
+            differ = len(common) and np.mean(np.abs(files.values[ours] - log.values[theirs]) > 0.1) > 0.5
+            if differ and (self.info.get("logging_steps", 1) == 1 or log.values.max() < 0.01):
+                return "`frac_reward_zero_std` is not what the rewards per group say: blind in this run"
         return ""
 
     @functools.cached_property
@@ -646,7 +667,7 @@ FILES = "set log_completions=True: TRL then writes completions/*.parquet"
 @check("no-steps", "ended-early")
 def _steps(run: Run) -> Outcome:
     rows, done, most = run.info.get("log_rows", 0), run.info.get("global_step"), run.info.get("max_steps")
-    if run.state in ("finished", "stopped") and BY_KEY["no-steps"].hit(rows) and not run.batches and not done:
+    if run.state in ("finished", "stopped") and BY_KEY["no-steps"].hit(rows) and not done:
         yield finding(
             "no-steps", "no-steps", [told("log_history", f"no row of training in {run.info.get('folder')}")],
             [cause("fewer prompts than one generation batch needs",
@@ -909,7 +930,8 @@ def _constant(run: Run) -> Outcome:
         yield finding(
             "silent-reward", "silent-reward",
             [told(f"rewards/{name}/mean", f"`rewards/{name}/mean` is {value:g} for every completion in the last "
-                  f"{count} of {total} {where}", steps, last=value) for name, count, where, steps, value, total in silent],
+                  f"{count} of {total} {where}", steps, last=value) for name, count, where, steps, value, total
+             in silent],
             [cause("the template already wrote the opening tag into the prompt", "completions hold `</think>` and no "
                    "`<think>`", True if tag["think-closed-only"] > 0.3 * max(tag["read"], 1) else None,
                    f"{tag['think-closed-only']} of {tag['read']} texts close a tag they did not open"),
@@ -1027,7 +1049,7 @@ def _groups(run: Run) -> Outcome:
     for one in grouped:
         for prompt, reward in one.prompts.items():
             values.setdefault(prompt, set()).add(reward)
-    again = [found for found in values.values() if len(found) > 1 or math.nan in found]
+    again = [found for found in values.values() if len(found) > 1 or any(math.isnan(one) for one in found)]
     only = (
         BY_KEY["prompt-only-reward"].hit(always) and any(one.between for one in grouped)
         and not again and _recent(shares) >= BY_KEY["prompt-only-reward"].value and not _binary(run)
@@ -1131,7 +1153,9 @@ def _gradient(run: Run) -> Outcome:
         )  # fmt: skip
         del rate
     else:
-        yield fine("no-gradient", f"`grad_norm` {_recent(series):.3g} now; exactly 0 in {share:.0%} of {len(series)} rows")
+        yield fine(
+            "no-gradient", f"`grad_norm` {_recent(series):.3g} now; exactly 0 in {share:.0%} of {len(series)} rows"
+        )
 
 
 # ---- sampler
@@ -1254,18 +1278,20 @@ def _truncating(run: Run) -> str | None:
 # ---- the policy
 
 
-@check("kl-at-start", "kl-growth")
+@check("dropout", "kl-growth")
 def _kl(run: Run) -> Outcome:
     series = run.get("kl")
     if series is None:
-        for id in ("kl-at-start", "kl-growth"):
+        for id in ("dropout", "kl-growth"):
             yield fine(id, "no `kl`: `beta` is 0, its default") if run.known("beta") in (0, None) else unmeasured(
                 id, "no `kl` though `beta` is set", LOG)  # fmt: skip
         return
     values, steps = series.finite().values, series.finite().steps
-    if BY_KEY["kl-at-start"].hit(values[0]):
+    alone = steps[0] <= 1 and run.info.get("logging_steps", 1) == 1
+    key = "dropout-waste" if BY_KEY["dropout-waste"].hit(values[0]) else "dropout"
+    if BY_KEY[key].hit(values[0]) and (alone or key == "dropout-waste"):
         yield finding(
-            "kl-at-start", "kl-at-start", [seen("kl", series, f"`kl` is {values[0]:.3g} in the first row")],
+            "dropout", key, [seen("kl", series, f"`kl` is {values[0]:.3g} in the first row")],
             [cause("dropout is active in the policy", "dropout in the model's and the adapter's config",
                    None if run.known("disable_dropout") is None else False if run.known("disable_dropout") else None),
              cause("the adapter was not new, or the reference is another model", "what was loaded"),
@@ -1273,7 +1299,7 @@ def _kl(run: Run) -> Outcome:
             [setting("and LoRA's dropout 0", disable_dropout=True)],
         )  # fmt: skip
     else:
-        yield fine("kl-at-start", f"`kl` {values[0]:.3g} in the first row")
+        yield fine("dropout", f"`kl` {values[0]:.3g} in the first row")
     size = window(len(values))
     first, now = float(values[:size].mean()), _recent(series)
     grown = now / first if first > 0 else math.nan
@@ -1346,11 +1372,11 @@ def _entropy(run: Run) -> Outcome:
         yield fine("entropy-rise", f"`entropy` {first:.3g} at first, {now:.3g} now")
 
 
-@check("clipping", "clipping-long", "inert-clip", "cispo-clamped")
+@check("clipping", "clipping-long", "inert-settings", "cispo-clamped")
 def _clip(run: Run) -> Outcome:
     series, cispo = run.get("clip_ratio/region_mean"), run.get("cispo_clip_ratio")
     if series is None:
-        for id in ("clipping", "clipping-long", "inert-clip"):
+        for id in ("clipping", "clipping-long", "inert-settings"):
             other = cispo is not None or run.known("loss_type") in ("cispo", "sapo", "vespo")
             yield fine(id, "this loss has no clip") if other else unmeasured(id, "no `clip_ratio/region_mean`", LOG)
     else:
@@ -1382,12 +1408,12 @@ def _clip(run: Run) -> Outcome:
                   and run.given(name)] + ["importance_sampling_level"] * sequence  # fmt: skip
         still = tail(series.values == 0)
         if run.settings is None:
-            yield unmeasured("inert-clip", "no config: which clip is set is not known", "--config grpo.yaml")
-        elif acting and BY_KEY["inert-clip"].hit(still):
+            yield unmeasured("inert-settings", "no config: which clip is set is not known", "--config grpo.yaml")
+        elif acting and BY_KEY["inert-settings"].hit(still):
             yield finding(
-                "inert-clip", "inert-clip",
-                [seen("clip_ratio/region_mean", series, f"`clip_ratio/region_mean` is 0 in the last {still} rows though "
-                      f"{run.where(*acting)}")],
+                "inert-settings", "inert-settings",
+                [seen("clip_ratio/region_mean", series, f"`clip_ratio/region_mean` is 0 in the last {still} rows "
+                      f"though {run.where(*acting)}")],
                 [cause("training is on-policy: the ratio is 1", "steps_per_generation, num_iterations",
                        None if run.off_policy is None else not run.off_policy,
                        run.where("steps_per_generation", "num_iterations"))],
@@ -1395,7 +1421,7 @@ def _clip(run: Run) -> Outcome:
                          steps_per_generation=4 * (run.known("gradient_accumulation_steps") or 1))],
             )  # fmt: skip
         else:
-            yield fine("inert-clip", "no setting waits for off-policy steps" if not acting else "the clip acts")
+            yield fine("inert-settings", "no setting waits for off-policy steps" if not acting else "the clip acts")
     if cispo is None:
         none = run.known("loss_type")
         yield fine("cispo-clamped", "the loss is not CISPO") if series is not None or none not in (
@@ -1449,8 +1475,13 @@ def _length(run: Run) -> Outcome:
         yield unmeasured("length-bias", "no completions whose advantages and lengths differ inside groups", FILES)
         return
     r = float(sums[2] / math.sqrt(sums[0] * sums[1]))
-    if BY_KEY["length-bias"].hit(abs(r)):
-        read = [one for one in run.batches if one.read]
+    read = [one for one in run.batches if one.read]
+    live = sum(one.groups - one.dead for one in read)
+    if live < 8:
+        yield unmeasured(
+            "length-bias", f"{live} live groups were read: too few for a correlation (8: judgement)", FILES
+        )
+    elif BY_KEY["length-bias"].hit(abs(r)):
         yield finding(
             "length-bias", "length-bias",
             [told("advantage", f"length and advantage correlate by {r:.2f} inside groups, in {len(read)} files read",
@@ -1512,7 +1543,7 @@ def _falls(run: Run) -> Outcome:
         if BY_KEY["held-out-falls"].hit(share):
             yield finding(
                 "held-out-falls", "held-out-falls", [seen("eval_reward", held), seen("reward", run.get("reward"))],
-                [cause("the reward is gamed", "the ten rows with the highest advantage", _gamed(run)[0], _gamed(run)[1]),
+                [cause("the reward is gamed", "the ten rows with the highest advantage", *_gamed(run)),
                  cause("the training prompts are learned by heart", "few prompts, many epochs"),
                  cause("the held-out prompts are of another kind", "read both")],
                 [setting("mend the reward, start again from the checkpoint before"),
@@ -1594,8 +1625,8 @@ def _hacking(run: Run) -> Outcome:
     read = [one for one in run.batches if one.read]
     yield finding(
         "reward-hacking", "reward-hacking",
-        [told("completions", f"{SIGNS[name]}: {found[name][0]:.0%} of the {best} best-paid texts, {found[name][1]:.0%} of "
-              "the worst", (read[0].step, read[-1].step), best=found[name][0], worst=found[name][1])
+        [told("completions", f"{SIGNS[name]}: {found[name][0]:.0%} of the {best} best-paid texts, {found[name][1]:.0%} "
+              "of the worst", (read[0].step, read[-1].step), best=found[name][0], worst=found[name][1])
          for name in shown],
         [cause("the reward pays for it", "score the row with and without it", True if paid else None,
                "it is at least twice as frequent where the advantage is highest" if paid else ""),
@@ -1630,8 +1661,8 @@ def _dominance(run: Run) -> Outcome:
                      for one in names]  # fmt: skip
             yield finding(
                 "reward-dominance", "reward-dominance",
-                [told(f"rewards/{name}", f"{name} makes {share:.1%} of the variance inside groups; {', '.join(drowned)} "
-                      "vary too", share=share)],
+                [told(f"rewards/{name}", f"{name} makes {share:.1%} of the variance inside groups; "
+                      f"{', '.join(drowned)} vary too", share=share)],
                 [cause("its range is wider", "the rewards' ranges"),
                  cause("the others seldom differ inside a group", "their share of live groups")],
                 [setting("weights that level them, in the order of reward_funcs", reward_weights=order),
@@ -1660,39 +1691,91 @@ def _dominance(run: Run) -> Outcome:
         yield fine("tiny-differences", f"{share:.0%} of the live groups differ by less than 1 %")
 
 
-@check("flat-reward")
+def _rate(run: Run) -> float:
+    """The learning rate at its peak: the log's, else the config's; NaN if neither says it."""
+    logged = run.get("learning_rate")
+    if logged is not None:
+        return float(np.nanmax(logged.values))
+    known = run.known("learning_rate")
+    return float(known) if isinstance(known, int | float) else math.nan
+
+
+@check("not-moving")
 def _flat(run: Run) -> Outcome:
     reward = run.get("reward")
     if reward is None:
-        yield unmeasured("flat-reward", "no `reward`", LOG)
+        yield unmeasured("not-moving", "no `reward`", LOG)
         return
     values = reward.finite().values
-    if not BY_KEY["flat-reward"].hit(len(values)):
-        yield unmeasured("flat-reward", f"{len(values)} rows: too few for a trend", "wait for 100")
-        return
-    top = values.max() - values.min() == 0 or (len(run.rewards) == 1 and values[-len(values) // 3 :].mean() > 0.9)
-    gradient = run.get("grad_norm")
-    if rises(reward) or top:
-        yield fine("flat-reward", f"`reward` {values[: len(values) // 3].mean():.3g} in the first third, "
-                                  f"{values[-len(values) // 3 :].mean():.3g} in the last")  # fmt: skip
-        return
-    lora, rate = run.known("use_peft"), run.known("learning_rate")
-    low = bool(lora) and rate is not None and rate < 1e-5
+    third = max(1, len(values) // 3)
+    rate, lora = _rate(run), run.known("use_peft")
     kwargs = run.known("model_init_kwargs") or {}
     half = not lora and "bfloat16" in (run.known("dtype"), kwargs.get("dtype") if isinstance(kwargs, dict) else None)
-    rounding = half and rate is not None and rate < 1e-5
+    low = not math.isnan(rate) and rate > 0 and BY_KEY["rate-low-lora" if lora else "rate-low"].hit(rate)
+    rounding = half and BY_KEY["rate-low-bf16"].hit(rate)
+    key = "not-moving-rate" if low or rounding else "not-moving"
+    if not BY_KEY[key].hit(len(values)):
+        yield unmeasured("not-moving", f"{len(values)} rows: too few to tell a trend from chance",
+                         f"wait for {BY_KEY['not-moving'].value:g}")  # fmt: skip
+        return
+    top = len(run.rewards) == 1 and values[-third:].mean() > 0.95
+    if rises(reward) or top:
+        yield fine("not-moving", f"`reward` {values[:third].mean():.3g} in the first third, {values[-third:].mean():.3g} "
+                                 "in the last")  # fmt: skip
+        return
+    gradient = run.get("grad_norm")
+    shown = "" if math.isnan(rate) else f"learning_rate {rate:g}"
     yield finding(
-        "flat-reward", "flat-reward",
+        "not-moving", key,
         [seen("reward", reward), *([seen("grad_norm", gradient)] if gradient is not None else [])],
         [cause("LoRA at a full fine-tuning rate (trl#2872)", "learning_rate beside use_peft; LoRA's B near 0",
-               None if lora is None else low, run.where("learning_rate", "use_peft") if lora is not None else ""),
+               False if lora is False else None if lora is None else bool(low), shown),
          cause("bf16 weights at a small rate: updates are rounded away", "weights equal the checkpoint's",
-               None if run.settings is None else rounding, ""),
+               True if rounding else False if run.settings is not None and run.given("dtype") else None,
+               run.where("dtype") if run.given("dtype") else ""),
+         cause("the rate is too low", "learning_rate in the log",
+               None if math.isnan(rate) or lora is None else bool(low and not lora), shown),
          cause("the task is at its ceiling, or far out of reach", "pass rates of the prompts")],
-        [setting("LoRA", learning_rate=2e-5) if low else setting(
-            "full fine-tuning: weights in fp32 (give the model as a string)") if rounding else
-         setting("LoRA at 2e-5; full fine-tuning at 1e-6 with fp32 weights")],
-        severity="waste" if low or rounding else None,
+        [setting("weights in fp32: give the model as a string", dtype="float32") if rounding else
+         setting("LoRA", learning_rate=2e-5) if lora else
+         setting("full fine-tuning; 2e-5 with LoRA", learning_rate=1e-6)],
+    )  # fmt: skip
+
+
+@check("rate-too-high")
+def _destroyed(run: Run) -> Outcome:
+    reward, deviation = run.get("reward"), run.get("reward_std")
+    if reward is None or deviation is None:
+        yield unmeasured("rate-too-high", "no `reward` with `reward_std`", LOG)
+        return
+    count, _, steps, value, total = _same(run, "reward", "reward_std", None)
+    lived = total - count
+    first = float(reward.values[: max(1, lived)].mean())
+    changed = []
+    for name, least in (("completions/clipped_ratio", None), ("entropy", 1.5), ("completions/mean_length", 1.5)):
+        one = run.get(name)
+        if one is None or not lived or not count:
+            continue
+        before, now = float(one.finite().values[0]), _recent(one)
+        moved = abs(now - before) > 0.5 if least is None else max(now, before) > least * max(min(now, before), 1e-9)
+        if moved:
+            changed.append(f"`{name}` {before:.3g} to {now:.3g}")
+    if not (BY_KEY["rate-too-high"].hit(count) and lived and value < first and changed):
+        yield fine("rate-too-high", "the policy was not destroyed in this run")
+        return
+    rate, lora = _rate(run), run.known("use_peft")
+    high = BY_KEY["rate-high"].hit(rate / (10 if lora else 1))
+    yield finding(
+        "rate-too-high", "rate-too-high",
+        [seen("reward", reward, f"`reward` was {first:.3g} and differed until step {reward.steps[lived - 1]:g}; since "
+                                f"then it is {value:g} for everything"),
+         told("texts", f"the texts changed with it: {', '.join(changed)}", steps)],
+        [cause("the learning rate is too high", "learning_rate in the log", True if high else None,
+               "" if math.isnan(rate) else f"learning_rate {rate:g}"),
+         cause("one huge gradient", "`grad_norm` in the last rows before"),
+         cause("the reward led there: it was gamed, then lost", "read the rows just before")],
+        [setting("a hundredth, from the start: this checkpoint is lost", learning_rate=2e-5 if lora else 1e-6),
+         setting(max_grad_norm=0.2)], share=count / total, steps=steps, rows=run.rows("last"),
     )  # fmt: skip
 
 
@@ -1738,7 +1821,9 @@ def _extras(run: Run) -> Outcome:
         yield fine("aux-loss-growth", "no `aux_loss`: not a mixture of experts, or its coefficient is 0")
     else:
         values = aux.finite().values
-        grown = _recent(aux) / values[: window(len(values))].mean() if values[: window(len(values))].mean() else math.nan
+        grown = (
+            _recent(aux) / values[: window(len(values))].mean() if values[: window(len(values))].mean() else math.nan
+        )
         yield fine("aux-loss-growth", f"{grown:.2f} times its start") if not BY_KEY["aux-loss"].hit(grown) else finding(
             "aux-loss-growth", "aux-loss", [seen("aux_loss", aux)],
             [cause("the router collapses", "load of the experts")], [setting(router_aux_loss_coef=0.01)],
@@ -1953,7 +2038,7 @@ def curve(series: Series, most: int = 400) -> list[list]:
         keep = np.arange(len(finite))
     else:
         cuts = np.linspace(0, len(finite), most // 2 + 1).astype(int)
-        keep = sorted({place for a, b in zip(cuts, cuts[1:]) if b > a for place in
+        keep = sorted({place for a, b in itertools.pairwise(cuts) if b > a for place in
                        (a + int(np.argmin(finite.values[a:b])), a + int(np.argmax(finite.values[a:b])))})  # fmt: skip
     return [[_number(finite.steps[place]), _number(finite.values[place])] for place in keep]
 
@@ -2102,10 +2187,10 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
           file: str = "", scale: str | None = None, separate: bool = False, texts: bool = True) -> Batch:  # fmt: skip
     """Statistics of one generation from its columns: rewards, `advantage`, and `prompt` and `completion` if read.
 
-    `size` is the number of completions per group; None: runs of equal prompts. `separate` is normalize_then_sum: a group
-    is dead only if every reward is constant in it.
+    `size` is the number of completions per group; None: runs of equal prompts. `separate` is normalize_then_sum: a
+    group is dead only if every reward is constant in it.
 
-    >>> one = batch(1, {"prompt": ["a", "a"], "completion": ["x", "y"], "r": [1.0, 1.0], "advantage": [0.0, 0.0]}, ["r"], 2)
+    >>> one = batch(1, {"prompt": ["a", "a"], "r": [1.0, 1.0], "advantage": [0.0, 0.0]}, ["r"], 2)
     >>> one.groups, one.dead
     (1, 1)
     """
@@ -2119,8 +2204,8 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
     scored = ~np.isnan(matrix).all(axis=0) if len(rewards) else np.zeros(count, bool)
     with np.errstate(invalid="ignore"):
         total = np.where(scored, np.nansum(matrix * weight[:, None], axis=0), math.nan)
-    advantage = np.array([math.nan if value is None else value for value in columns.get("advantage", [math.nan] * count)],
-                         float)  # fmt: skip
+    logged = columns.get("advantage", [math.nan] * count)
+    advantage = np.array([math.nan if value is None else value for value in logged], float)
     finite = total[np.isfinite(total)]
     made.none, made.infinite = int((~scored).sum()) if len(rewards) else 0, int(np.isinf(matrix).any(axis=0).sum())
     made.zero = float(np.mean(np.abs(advantage) < 1e-9))
@@ -2241,7 +2326,7 @@ def _texts(made: Batch, columns: dict, rewards, matrix, total, advantage, size: 
         gains = np.nan_to_num(advantage[start : start + size])
         sizes, gains = sizes - sizes.mean(), gains - gains.mean()
         if np.abs(gains).max() > 0:
-            made.lengths = tuple(np.array(made.lengths) + [sizes @ sizes, gains @ gains, sizes @ gains])
+            made.lengths = tuple(np.add(made.lengths, (sizes @ sizes, gains @ gains, sizes @ gains)))
     made.copies = copies / made.rows
     best = set(np.flatnonzero(_extreme(advantage, size, 1)).tolist())
     worst = set(np.flatnonzero(_extreme(advantage, size, -1)).tolist())

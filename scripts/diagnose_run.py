@@ -98,10 +98,9 @@ class Log:
             if value is None or value == "":
                 if self.export and not (name == "reward" and generated):
                     continue
-                value = math.nan
-                self.nulls = True
+                value, self.nulls = math.nan, True  # noqa: PLW2901
             elif type(value) is not float:
-                value = number(value)
+                value = number(value)  # noqa: PLW2901
                 if value is None:
                     self.strange += 1
                     continue
@@ -255,7 +254,9 @@ def read_json(path: Path, problems: list[str]) -> tuple[Log, dict]:
         log = fill(Log(), rows_of(text, False, problems, name), name)
     else:
         text.file.close()
-        raise Usage(f"{path}: neither JSON nor CSV; give trainer_state.json, its log_history, or an export as CSV or JSONL")
+        raise Usage(
+            f"{path}: neither JSON nor CSV; give trainer_state.json, its log_history, or an export as CSV or JSONL"
+        )
     text.file.close()
     if not isinstance(around, dict):
         around = {}
@@ -438,7 +439,9 @@ def read_parquet(step: int, path: Path, names: list[str], options: dict, with_te
         file = pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowException, ValueError) as error:
         young = time.time() - path.stat().st_mtime < TOGETHER if path.exists() else True
-        return f"{path.name}: {'still being written' if young else 'half written or damaged'} ({_short(error)}); left out"
+        return (
+            f"{path.name}: {'still being written' if young else 'half written or damaged'} ({_short(error)}); left out"
+        )
     except OSError as error:
         return f"{path.name}: cannot be opened ({error.strerror or _short(error)}); left out"
     with file:
@@ -476,8 +479,12 @@ def reward_columns(schema) -> list[str]:
     """Columns of numbers that are not TRL's own. Only a log can say which of them are rewards and which were logged."""
     import pyarrow.types as types
 
-    return [one.name for one in schema if one.name not in ("step", "advantage") and "/" not in one.name
-            and not one.name.startswith("__index") and (types.is_floating(one.type) or types.is_integer(one.type))]  # fmt: skip
+    found = []
+    for one in schema:
+        own = one.name not in ("step", "advantage") and "/" not in one.name and not one.name.startswith("__index")
+        if own and (types.is_floating(one.type) or types.is_integer(one.type)):
+            found.append(one.name)
+    return found
 
 
 def fingerprint(file, columns: dict, rewards: list[str]) -> str:
@@ -512,7 +519,7 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
     run = checks.Run(problems=list(place.problems))
     run.info["folder"] = str(path)
     sources: list[str] = []
-    home = (place.completions.parent if place.completions and place.completions.name == "completions" else path)
+    home = place.completions.parent if place.completions and place.completions.name == "completions" else path
     settings_path = config or the_config(home if home.is_dir() else home.parent)
     if settings_path is not None:
         try:
@@ -544,8 +551,8 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
             raise Usage(f"{path}: no row with loss, grad_norm or reward; is this the log of a GRPO run?")
         run.series = {name: checks.Series(np.array(log.steps[name]), np.array(log.values[name])) for name in log.steps}
         if log.restarts:
-            run.notes.append(f"steps start again at {', '.join(f'{step:g}' for step in log.restarts[:5])}: several runs, "
-                             "or a resumed one; what was written last counts")  # fmt: skip
+            run.notes.append(f"steps start again at {', '.join(f'{step:g}' for step in log.restarts[:5])}: several "
+                             "runs, or a resumed one; what was written last counts")  # fmt: skip
         if log.strange:
             run.problems.append(f"{log.strange} values are no numbers and were left out")
         run.info["nulls"] = log.nulls
@@ -584,8 +591,8 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
     if log is not None and log.evals:
         train = [one for one in files if one[0] not in log.evals]
         if train and len(train) < len(files):
-            run.notes.append(f"{len(files) - len(train)} completions files of steps with an evaluation were left out: TRL "
-                             "overwrites them with the evaluation's rows")  # fmt: skip
+            run.notes.append(f"{len(files) - len(train)} completions files of steps with an evaluation were left out: "
+                             "TRL overwrites them with the evaluation's rows")  # fmt: skip
             files = train
     if not files:
         return
@@ -620,6 +627,9 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
             same += 1
             continue
         before = batch.digest
+        if not batch.rows:
+            run.problems.append(f"{path.name}: no rows")
+            continue
         if options["size"] is None and batch.size:
             options["size"] = batch.size
         unsure = unsure or not any(name in names for name in batch.names)
@@ -630,8 +640,8 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
     if count > len(texts):
         run.notes.append(f"texts were read in {len(texts)} of {count} completions files; --full reads all")
     if unsure and run.batches:
-        run.notes.append(f"no log names the rewards: taken for rewards were {', '.join(run.batches[-1].names) or 'none'}; "
-                         "--rewards names them")  # fmt: skip
+        run.notes.append(f"no log names the rewards: taken for rewards were {', '.join(run.batches[-1].names) or 'none'}"
+                         "; --rewards names them")  # fmt: skip
     if run.batches and not any(one.groups for one in run.batches):
         run.problems.append("completions per group are not known: give --config, or prompts that differ")
     run.info["size"] = options["size"]
@@ -707,8 +717,10 @@ def as_text(record: dict, everything: bool = False) -> str:
         if one["not"]:
             lines += _wrapped("  not: ", one["not"])
         for row in one["rows"] if everything else one["rows"][:2]:
-            lines += _wrapped("  row: ", f"{row['file']} row {row['row']}, reward {row['reward']}, {row['why']}: "
-                                         f"{json.dumps(row['completion'] if everything else row['completion'][:120])}")  # fmt: skip
+            text = json.dumps(row["completion"] if everything else row["completion"][:120], ensure_ascii=False)
+            lines += _wrapped(
+                "  row: ", f"{row['file']} row {row['row']}, reward {row['reward']}, {row['why']}: {text}"
+            )
     if record["not_measured"]:
         lines += ["", "not measured:"]
         by_reason: dict[tuple, list] = {}
@@ -750,7 +762,9 @@ def put(record: dict, args: argparse.Namespace) -> None:
         try:
             import diagnosis_page
         except ImportError as error:
-            raise Usage(f"--html needs {error.name}: copy diagnosis_page.py too, pip install jinja2 matplotlib") from None
+            raise Usage(
+                f"--html needs {error.name}: copy diagnosis_page.py too, pip install jinja2 matplotlib"
+            ) from None
         write(args.html, diagnosis_page.page(record))
 
 
@@ -778,13 +792,18 @@ def watch(args: argparse.Namespace, say=print) -> int:
             if args.run.is_file() or (args.config and str(args.config) in str(error)):
                 raise
             if time.monotonic() - moved > args.give_up:
-                raise Usage(f"{args.run}: nothing to read after {args.give_up:g} s; is it the run's output_dir?") from None
+                raise Usage(
+                    f"{args.run}: nothing to read after {args.give_up:g} s; is it the run's output_dir?"
+                ) from None
         if record is not None:
             put(record, args)
             shown = [f"{one['id']} ({one['severity']})" for one in record["findings"]]
             line = (record["verdict"], tuple(shown))
             if line != told:
-                say(f"step {record['run']['steps']}: {record['verdict']}; {', '.join(shown) or 'nothing found'}", flush=True)
+                say(
+                    f"step {record['run']['steps']}: {record['verdict']}; {', '.join(shown) or 'nothing found'}",
+                    flush=True,
+                )
                 told = line
             count = record["run"]["generations"]
             dead = {one["id"] for one in record["findings"] if one["severity"] == "dead"}
@@ -817,9 +836,9 @@ def _parser() -> argparse.ArgumentParser:
                         help="output directory, checkpoint-N, trainer_state.json, a bare log_history (JSON), "
                              "or an export of wandb or trackio (CSV, JSONL)")  # fmt: skip
     parser.add_argument("--config", type=Path, metavar="FILE",
-                        help="the run's YAML or script, read and not run (a YAML in the directory is found by itself)")  # fmt: skip
+                        help="the run's YAML or script, read and not run (a YAML in the directory is found)")  # fmt: skip
     parser.add_argument("--rewards", metavar="NAME,NAME", default="",
-                        help="names of the reward functions, where only completions are there and hold other numbers")  # fmt: skip
+                        help="names of the reward functions, where there is no log and the columns hold more")  # fmt: skip
     parser.add_argument("--full", action="store_true", help="read the texts of all completions files; show all of it")
     parser.add_argument("--json", action="store_true", help="the whole diagnosis as JSON")
     parser.add_argument("--record", type=Path, metavar="FILE", help="also write the JSON there, over what is there")
@@ -827,9 +846,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--watch", nargs="?", type=float, const=30.0, metavar="SECONDS",
                         help="look again when something was written (every 30 s), until the run ends")  # fmt: skip
     parser.add_argument("--patience", type=int, default=10, metavar="N",
-                        help="with --watch: exit 1 once a dead finding stood for N generations (10: judgement)")  # fmt: skip
+                        help="with --watch: exit 1 once a dead finding stood for N generations (10, judgement)")  # fmt: skip
     parser.add_argument("--give-up", type=float, default=3600.0, metavar="SECONDS",
-                        help="with --watch: how long nothing may be written, or the directory may be missing (3600)")  # fmt: skip
+                        help="with --watch: how long nothing may be written or be there (3600, judgement)")  # fmt: skip
     parser.add_argument("--table", choices=("thresholds", "findings"), help="print a table of what is looked for")
     return parser
 
