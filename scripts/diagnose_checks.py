@@ -89,7 +89,7 @@ THRESHOLDS = (
     _T("silent-reward", "silent-reward", "last rows with one `rewards/<name>/mean` and std 0", "at least", 10, "rows",
        "waste", JUDGEMENT, "and other rewards vary"),
     _T("prompt-only-reward", "prompt-only-reward", "share of groups with one reward", "at least", 0.95, "", "dead",
-       "run; ms-swift#4570", "while rewards differ between groups, and no prompt got two rewards"),
+       "run; ms-swift#4570", "while rewards differ between groups, and each prompt keeps its own"),
     _T("duplicate-completions", "duplicate-completions", "share of completions that repeat another of their group",
        "above", 0.5, "", "waste", JUDGEMENT),
     _T("dead-groups", "dead-groups", "share of groups with one reward", "above", 0.8, "", "dead",
@@ -124,6 +124,8 @@ THRESHOLDS = (
        "judgement; Skywork holds 0.2", "having begun above twice that, while dead groups grow; else a tell"),
     _T("entropy-drop", "entropy-collapse", "loss of `entropy` since the first rows", "at least", 0.8, "", "waste",
        "judgement; rllm#116", "while dead groups grow; else a tell"),
+    _T("entropy-off-policy", "entropy-collapse-off-policy", "`clip_ratio/high_mean`", "above", 0, "", "waste", "run",
+       "with `entropy-collapse`, off-policy"),
     _T("entropy-rise", "entropy-rise", "`entropy` / its first rows", "above", 2.0, "times", "tell", JUDGEMENT),
     _T("clipping", "clipping", "`clip_ratio/region_mean`", "above", 0.3, "", "waste", JUDGEMENT,
        "per token; per sequence (GSPO) it is normal"),
@@ -615,7 +617,7 @@ def tail(flags: np.ndarray) -> int:
     2
     """
     broken = np.flatnonzero(~flags)
-    return len(flags) - (broken[-1] + 1 if len(broken) else 0)
+    return int(len(flags) - (broken[-1] + 1 if len(broken) else 0))
 
 
 def rises(series: Series, sure: float = 2.0) -> int:
@@ -1049,7 +1051,7 @@ def _groups(run: Run) -> Outcome:
     for one in grouped:
         for prompt, reward in one.prompts.items():
             values.setdefault(prompt, set()).add(reward)
-    again = [found for found in values.values() if len(found) > 1 or any(math.isnan(one) for one in found)]
+    again = [found for found in values.values() if len({one for one in found if not math.isnan(one)}) > 1]
     only = (
         BY_KEY["prompt-only-reward"].hit(always) and any(one.between for one in grouped)
         and not again and _recent(shares) >= BY_KEY["prompt-only-reward"].value and not _binary(run)
@@ -1338,7 +1340,7 @@ def _entropy(run: Run) -> Outcome:
         grow = shares is not None and len(shares.finite()) >= 2 * LEAST and (
             rises(shares, 1.0) > 0 or _recent(shares) > BY_KEY["dead-groups-waste"].value)  # fmt: skip
         high = run.get("clip_ratio/high_mean")
-        clipped = high is not None and np.nanmax(high.values) > 0
+        clipped = high is not None and BY_KEY["entropy-off-policy"].hit(float(np.nanmax(high.values)))
         id = ids[1] if run.off_policy and clipped else ids[0]
         fix = ([setting("off-policy only", epsilon_high=0.28)] if id == ids[1] else
                [setting("a small bonus", entropy_coef=0.001),
@@ -1346,7 +1348,7 @@ def _entropy(run: Run) -> Outcome:
                         entropy_target=round(first / 2, 3), entropy_coef_max=0.01)])  # fmt: skip
         cold = run.known("temperature")
         yield finding(
-            id, "entropy-collapse" if low else "entropy-drop",
+            id, "entropy-off-policy" if id == ids[1] else "entropy-collapse" if low else "entropy-drop",
             [seen("entropy", series, f"`entropy` fell from {first:.3g} to {now:.3g}"),
              *([seen("dead groups", shares)] if shares is not None else [])],
             [cause("the reward is won and the groups agree", "is `reward` at its ceiling?"),
@@ -1513,7 +1515,7 @@ def _against(run: Run, other: Series) -> float:
         width = len(values) // 10
         values = np.convolve(values, np.ones(width) / width, "valid")
         steps = steps[width - 1 :]
-    peak = int(np.argmax(values))
+    peak = int(np.flatnonzero(values >= values.max() - 1e-9)[-1])
     fall = values[peak] - values[-1]
     noise = np.std(np.diff(other.finite().values)) if len(other.finite()) > 3 else 0.0
     if fall <= 0.02 * max(abs(values[peak]), 1e-9) or (len(other.finite()) > 20 and fall <= noise):
@@ -1720,8 +1722,8 @@ def _flat(run: Run) -> Outcome:
         return
     top = len(run.rewards) == 1 and values[-third:].mean() > 0.95
     if rises(reward) or top:
-        yield fine("not-moving", f"`reward` {values[:third].mean():.3g} in the first third, {values[-third:].mean():.3g} "
-                                 "in the last")  # fmt: skip
+        yield fine("not-moving", f"`reward` {values[:third].mean():.3g} in the first third, "
+                                 f"{values[-third:].mean():.3g} in the last")  # fmt: skip
         return
     gradient = run.get("grad_norm")
     shown = "" if math.isnan(rate) else f"learning_rate {rate:g}"

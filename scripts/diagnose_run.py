@@ -454,20 +454,21 @@ def read_parquet(step: int, path: Path, names: list[str], options: dict, with_te
         wanted = [*rewards, *(["advantage"] if "advantage" in schema.names else [])]
         if with_texts:
             wanted = [name for name in schema.names if name != "step" and not name.startswith("__index")]
-        elif options["size"] is None and "prompt" in schema.names:
-            wanted.append("prompt")
+        else:
+            wanted += ["completion"] * ("completion" in schema.names)  # never looked into, only compared
+            wanted += ["prompt"] * (options["size"] is None and "prompt" in schema.names)
         try:
             table = file.read(columns=wanted)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             return f"{path.name}: damaged ({_short(error)}); left out"
-        columns = {name: table.column(name).to_pylist() for name in wanted}
+        columns = {name: table.column(name).to_pylist() for name in wanted if with_texts or name != "completion"}
         for name in rewards + ["advantage"] * ("advantage" in columns):
             columns[name] = [number(value) for value in columns[name]]
         batch = checks.batch(
             step, columns, rewards, options["size"], options["weights"], path.name, options["scale"],
             options["separate"], with_texts,
         )  # fmt: skip
-        batch.digest = fingerprint(file, columns, rewards)
+        batch.digest = fingerprint(table)
     return batch
 
 
@@ -487,18 +488,15 @@ def reward_columns(schema) -> list[str]:
     return found
 
 
-def fingerprint(file, columns: dict, rewards: list[str]) -> str:
+def fingerprint(table) -> str:
     """The same for files that hold the same generation: TRL writes one with every row of the log."""
-    parts = [repr([columns[name] for name in (*rewards, "advantage") if name in columns])]
-    meta = file.metadata
-    for group in range(meta.num_row_groups):
-        for place in range(meta.num_columns):
-            column = meta.row_group(group).column(place)
-            if column.path_in_schema.split(".")[0] in ("prompt", "completion"):
-                stats = column.statistics
-                edges = (stats.min, stats.max) if stats is not None and stats.has_min_max else ()
-                parts.append(repr((column.total_uncompressed_size, column.num_values, edges)))
-    return hashlib.blake2b("".join(parts).encode("utf-8", "replace"), digest_size=12).hexdigest()
+    digest = hashlib.blake2b(digest_size=12)
+    for column in table.columns:
+        for chunk in column.chunks:
+            for buffer in chunk.buffers():
+                if buffer is not None:
+                    digest.update(buffer)
+    return digest.hexdigest()
 
 
 # ---- a run
@@ -640,8 +638,8 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
     if count > len(texts):
         run.notes.append(f"texts were read in {len(texts)} of {count} completions files; --full reads all")
     if unsure and run.batches:
-        run.notes.append(f"no log names the rewards: taken for rewards were {', '.join(run.batches[-1].names) or 'none'}"
-                         "; --rewards names them")  # fmt: skip
+        run.notes.append(f"no log names the rewards: taken for them were {', '.join(run.batches[-1].names) or 'none'}; "
+                         "--rewards names them")  # fmt: skip
     if run.batches and not any(one.groups for one in run.batches):
         run.problems.append("completions per group are not known: give --config, or prompts that differ")
     run.info["size"] = options["size"]
@@ -828,27 +826,58 @@ def watch(args: argparse.Namespace, say=print) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="diagnose_run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="diagnose_run.py",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: diagnose_run.py runs/grpo --config grpo.yaml --html diagnosis.html\n"
-               "live:    diagnose_run.py runs/grpo --watch || scancel $JOB\n" + EXIT_CODES,
-    )  # fmt: skip
-    parser.add_argument("run", nargs="?", type=Path, metavar="RUN",
-                        help="output directory, checkpoint-N, trainer_state.json, a bare log_history (JSON), "
-                             "or an export of wandb or trackio (CSV, JSONL)")  # fmt: skip
-    parser.add_argument("--config", type=Path, metavar="FILE",
-                        help="the run's YAML or script, read and not run (a YAML in the directory is found)")  # fmt: skip
-    parser.add_argument("--rewards", metavar="NAME,NAME", default="",
-                        help="names of the reward functions, where there is no log and the columns hold more")  # fmt: skip
+        "live:    diagnose_run.py runs/grpo --watch || scancel $JOB\n" + EXIT_CODES,
+    )
+    parser.add_argument(
+        "run",
+        nargs="?",
+        type=Path,
+        metavar="RUN",
+        help="output directory, checkpoint-N, trainer_state.json, a bare log_history (JSON), "
+        "or an export of wandb or trackio (CSV, JSONL)",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the run's YAML or script, read and not run (a YAML in the directory is found)",
+    )
+    parser.add_argument(
+        "--rewards",
+        metavar="NAME,NAME",
+        default="",
+        help="names of the reward functions, where there is no log and the columns hold more",
+    )
     parser.add_argument("--full", action="store_true", help="read the texts of all completions files; show all of it")
     parser.add_argument("--json", action="store_true", help="the whole diagnosis as JSON")
     parser.add_argument("--record", type=Path, metavar="FILE", help="also write the JSON there, over what is there")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write one page with curves and rows to read")
-    parser.add_argument("--watch", nargs="?", type=float, const=30.0, metavar="SECONDS",
-                        help="look again when something was written (every 30 s), until the run ends")  # fmt: skip
-    parser.add_argument("--patience", type=int, default=10, metavar="N",
-                        help="with --watch: exit 1 once a dead finding stood for N generations (10, judgement)")  # fmt: skip
-    parser.add_argument("--give-up", type=float, default=3600.0, metavar="SECONDS",
-                        help="with --watch: how long nothing may be written or be there (3600, judgement)")  # fmt: skip
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        type=float,
+        const=30.0,
+        metavar="SECONDS",
+        help="look again when something was written (every 30 s), until the run ends",
+    )
+    parser.add_argument(
+        "--patience",
+        type=int,
+        default=10,
+        metavar="N",
+        help="with --watch: exit 1 once a dead finding stood for N generations (10, judgement)",
+    )
+    parser.add_argument(
+        "--give-up",
+        type=float,
+        default=3600.0,
+        metavar="SECONDS",
+        help="with --watch: how long nothing may be written or be there (3600, judgement)",
+    )
     parser.add_argument("--table", choices=("thresholds", "findings"), help="print a table of what is looked for")
     return parser
 
