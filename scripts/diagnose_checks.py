@@ -59,6 +59,10 @@ class Threshold:
 
 
 _T = Threshold
+_SIGNS = {
+    "many-answers": "several answer blocks", "empty-blocks": "an empty block",
+    "repetition": "word quadruples mostly repeated", "copied-prompt": "the prompt's end",
+}  # fmt: skip
 THRESHOLDS = (
     _T("no-steps", "no-steps", "rows of training", "below", 1, "rows", "dead", "run", "and the run has ended"),
     _T("ended-early", "ended-early", "`global_step` / `max_steps`", "below", 1, "", "tell", "run",
@@ -86,6 +90,8 @@ THRESHOLDS = (
        "judgement: the limit below the 95th percentile"),
     _T("constant-reward", "constant-reward", "last rows with one `reward` and `reward_std` 0", "at least", 10, "rows",
        "dead", JUDGEMENT),
+    _T("reward-won", "constant-reward", "last rows with one `reward`, near the best of the run", "at least", 10, "rows",
+       "waste", JUDGEMENT, "after rewards that differed and rose"),
     _T("silent-reward", "silent-reward", "last rows with one `rewards/<name>/mean` and std 0", "at least", 10, "rows",
        "waste", JUDGEMENT, "and other rewards vary"),
     _T("prompt-only-reward", "prompt-only-reward", "share of groups with one reward", "at least", 0.95, "", "dead",
@@ -112,10 +118,10 @@ THRESHOLDS = (
        "from KL 0.001 (NeMo-RL) for Gaussian differences"),
     _T("expert-mismatch", "expert-mismatch", "rows where `grad_norm` spikes as the log-probability difference does",
        "at least", 2, "rows", "waste", JUDGEMENT),
-    _T("cispo-clamped", "cispo-clamped", "`cispo_clip_ratio`", "above", 0.3, "", "waste",
+    _T("cispo-epsilon-high", "cispo-epsilon-high", "`cispo_clip_ratio`", "above", 0.3, "", "waste",
        "run: near the share of positive advantages"),
-    _T("dropout-waste", "dropout", "first `kl`", "above", 0.1, "nats", "waste", "judgement; trl#3500"),
-    _T("dropout", "dropout", "`kl` of step 1, logged alone", "above", 1e-4, "nats", "tell",
+    _T("kl-at-start-waste", "kl-at-start", "first `kl`", "above", 0.5, "nats", "waste", "judgement; trl#3500"),
+    _T("kl-at-start", "kl-at-start", "`kl` of step 1, logged alone", "above", 1e-4, "nats", "tell",
        "run: exactly 0 without dropout, 0.0009 with it"),
     _T("kl-level", "kl-growth", "`kl`", "above", 1.0, "nats", "waste", JUDGEMENT, "and above its start"),
     _T("kl-growth", "kl-growth", "`kl` / its first rows", "above", 10, "times", "tell", JUDGEMENT,
@@ -141,8 +147,16 @@ THRESHOLDS = (
        "at least", 0.3, "", "waste", JUDGEMENT),
     _T("part-falls", "part-falls", "share of the run over which one reward falls and `reward` rises", "at least", 0.3,
        "", "tell", JUDGEMENT),
-    _T("reward-hacking", "reward-hacking", "share of the best-paid texts with a sign", "at least", 0.3, "", "waste",
-       JUDGEMENT, "and twice the share among the worst paid; a tell otherwise from the test runner"),
+    *(_T(name, name, f"share of the best-paid texts with {what}", "at least", 0.3, "", "waste", JUDGEMENT,
+         "and twice the share among the worst paid")
+      for name, what in (*_SIGNS.items(), ("boilerplate", "a line that half of the prompts get"))),
+    *(_T(f"{name}-grown", name, f"share of all texts with {what}, in the last third of the files", "at least", 0.8, "",
+         "waste", JUDGEMENT, "and twice the share of the first third, while `reward` rises")
+      for name, what in _SIGNS.items()),
+    _T("touches-tests-waste", "touches-tests", "share of the best-paid texts that reach for the test runner",
+       "at least", 0.3, "", "waste", JUDGEMENT, "and twice the share among the worst paid"),
+    _T("touches-tests", "touches-tests", "share of the best-paid texts that reach for the test runner", "above", 0, "",
+       "tell", JUDGEMENT),
     _T("reward-dominance", "reward-dominance", "share of one reward in the variance inside groups", "above", 0.95, "",
        "tell", "judgement; trl#4785", "and another reward varies too"),
     _T("tiny-differences", "tiny-differences", "share of live groups whose rewards differ by under 1 % of the batch",
@@ -157,20 +171,25 @@ THRESHOLDS = (
        "judgement; trl#2872", "LoRA"),
     _T("rate-low-bf16", "not-moving", "`learning_rate` at its peak", "below", 1e-5, "", "waste",
        "run: at 1e-6 2 % of bf16 weights move in 30 steps, at 1e-5 15 %", "weights in bf16"),
-    _T("rate-too-high", "rate-too-high", "last rows with one `reward`, lower than at first", "at least", 10, "rows",
+    _T("policy-collapse", "policy-collapse", "last rows with one `reward`, lower than at first", "at least", 10, "rows",
        "dead", JUDGEMENT, "after rewards that differed, and the texts changed with it"),
-    _T("rate-high", "rate-too-high", "`learning_rate` at its peak", "above", 1e-4, "", "dead", JUDGEMENT,
+    _T("rate-high", "policy-collapse", "`learning_rate` at its peak", "above", 1e-4, "", "dead", JUDGEMENT,
        "confirms the cause in full fine-tuning; 1e-3 with LoRA"),
     _T("grad-spikes", "grad-spikes", "`grad_norm` / its median", "above", 10, "times", "tell", JUDGEMENT),
-    _T("entropy-coef-max", "entropy-coef-max", "last rows with `entropy_coef` at its maximum", "at least", 3, "rows",
+    _T("entropy-coef-at-max", "entropy-coef-at-max", "last rows with `entropy_coef` at its maximum", "at least", 3, "rows",
        "tell", "TRL 1.16 source"),
     _T("tool-failures", "tool-failures", "`tools/failure_frequency`", "above", 0.5, "", "waste", JUDGEMENT),
     _T("aux-loss", "aux-loss-growth", "`aux_loss` / its first rows", "above", 10, "times", "tell", JUDGEMENT),
     _T("stalls", "stalls", "95th percentile of `step_time` / its median", "above", 3, "times", "tell", JUDGEMENT),
+    _T("stalls-waste", "stalls", "share of the time spent in stalled steps", "at least", 0.2, "", "waste", JUDGEMENT,
+       "a stalled step takes over 3 times the median"),
     _T("slow-generation", "slow-generation", "correlation of `step_time` and `completions/max_length`", "above", 0.8,
        "", "tell", JUDGEMENT, "over 20 rows or more, without vLLM"),
     _T("throughput-drop", "throughput-drop", "tokens per second / its first rows", "below", 0.5, "times", "tell",
        JUDGEMENT),
+    _T("several-runs", "several-runs", "times that the steps begin again", "at least", 1, "times", "tell", "run"),
+    _T("duplicate-names", "duplicate-names", "reward functions that share a name", "at least", 1, "names", "waste",
+       "TRL 1.16 source: one column, one metric for both"),
     _T("columns-differ", "columns-differ", "reward names in only one of log and completions", "at least", 1, "names",
        "tell", "run"),
 )  # fmt: skip
@@ -194,6 +213,9 @@ class Kind:
 
 
 _NO_SIGNAL = ("prompt-only-reward", "dead-groups", "no-gradient", "not-moving", "silent-reward", "length-bias")
+_SIGN = "a sign in a text proves nothing: read the rows"
+_LED_TO = ("entropy-collapse", "entropy-collapse-off-policy", "duplicate-completions", "constant-reward", "dead-groups",
+           "no-gradient", "not-moving", "length-growth", "length-bias", "part-falls")  # fmt: skip
 KINDS = {
     "no-steps": Kind("No training step was made", "not a fault of the model or the reward: neither was used"),
     "non-finite-gradient": Kind(
@@ -201,7 +223,7 @@ KINDS = {
         explains=("constant-reward", *_NO_SIGNAL, "all-cut", "cut-answers", "entropy-collapse",
                   "entropy-collapse-off-policy", "duplicate-completions", "non-finite-reward"),
     ),
-    "rate-too-high": Kind(
+    "policy-collapse": Kind(
         "The policy was destroyed", "not a reward that broke: the texts changed with it",
         explains=("all-cut", "cut-answers", "constant-reward", *_NO_SIGNAL, "entropy-collapse",
                   "entropy-collapse-off-policy", "entropy-rise", "duplicate-completions", "kl-growth", "length-growth",
@@ -249,10 +271,10 @@ KINDS = {
         "sampler-mismatch-long", ("sampler-drift", "not-moving"),
     ),
     "no-gradient": Kind("The gradient is exactly 0", "a loss of 0 alone would not be a fault", None, ("not-moving",)),
-    "cispo-clamped": Kind("CISPO's weights are cut", "not the clipping of the other losses: here the weight is capped"),
+    "cispo-epsilon-high": Kind("CISPO's weights are cut", "not the clipping of the other losses: here the weight is capped"),
     "silent-reward": Kind("One reward always says the same", "not dead as long as another reward separates answers"),
     "cut-answers": Kind("Some answers are cut at the limit", "a few per cent are normal", "cut-answers"),
-    "dropout": Kind("The policy is far from the reference in the first row", "not learning: nothing was learned yet"),
+    "kl-at-start": Kind("The policy is far from the reference in the first row", "not learning: nothing was learned yet"),
     "kl-growth": Kind("The policy leaves the reference", "some growth is what learning looks like"),
     "entropy-collapse": Kind(
         "The policy has lost its variety", "low entropy with a high, rising reward and live groups is learning",
@@ -278,9 +300,12 @@ KINDS = {
     "held-out-falls": Kind(
         "The reward rises, the held-out reward falls", "one falling evaluation is noise", "held-out-falls",
     ),
-    "reward-hacking": Kind(
-        "The best-paid texts carry signs of gaming", "a sign in a text proves nothing: read the rows",
-    ),
+    "many-answers": Kind("Several answers in one text are paid for", _SIGN, None, _LED_TO),
+    "empty-blocks": Kind("Empty blocks are paid for", _SIGN, None, _LED_TO),
+    "repetition": Kind("Repetition is paid for", _SIGN, None, ("all-cut", "cut-answers", *_LED_TO)),
+    "copied-prompt": Kind("Copies of the prompt are paid for", _SIGN, None, _LED_TO),
+    "boilerplate": Kind("A line for every prompt is paid for", _SIGN, None, _LED_TO),
+    "touches-tests": Kind("Well-paid code reaches for the test runner", _SIGN, None, _LED_TO),
     "tool-failures": Kind("Tool calls fail", "a model that calls no tool has a frequency of 0, not of 1"),
     "part-falls": Kind("One reward falls while the sum rises", "a trade may be wanted: then weigh it"),
     "not-moving": Kind("The reward has no trend", "a plateau at the ceiling is success; the gradient is alive"),
@@ -293,12 +318,18 @@ KINDS = {
     "entropy-rise": Kind("The policy becomes noisier", "a bonus on entropy is meant to do that"),
     "grad-spikes": Kind("The gradient spikes", "`max_grad_norm` cuts the step; a few are harmless"),
     "inert-settings": Kind("A setting for off-policy training does nothing", "a clip ratio of 0 is normal on-policy"),
-    "entropy-coef-max": Kind("The entropy bonus is stuck at its maximum", "a high target, not a broken controller"),
+    "entropy-coef-at-max": Kind("The entropy bonus is stuck at its maximum", "a high target, not a broken controller"),
     "aux-loss-growth": Kind("The router's auxiliary loss grows", "it is not part of the reward"),
     "slow-generation": Kind("Generation takes the step's time", "not the reward, nor the update", "slow-generation"),
     "stalls": Kind("Some steps take several times as long", "the first step is always slow, and is left out"),
     "throughput-drop": Kind("Fewer tokens per second than at the start", "not a fault of learning"),
     "ended-early": Kind("The run ended before its last step", "a run that is still being written is not told so"),
+    "several-runs": Kind(
+        "Several runs, or a resumed one, lie in one place", "a resumed run is no fault: then the newest rows are the run",
+    ),
+    "duplicate-names": Kind(
+        "Two reward functions share a name", "not lost for training: only the log and the completions mix them up",
+    ),
     "columns-differ": Kind("Log and completions name different rewards", "columns a reward logs itself are extra"),
 }  # fmt: skip
 ORDER = list(KINDS)
@@ -904,7 +935,17 @@ def _constant(run: Run) -> Outcome:
         yield unmeasured("silent-reward", "neither `rewards/<name>/mean` nor completions", LOG)
         return
     count, where, steps, value, total = _same(run, "reward", "reward_std", None)
-    if BY_KEY["constant-reward"].hit(count):
+    if BY_KEY["constant-reward"].hit(count) and (won := _won(run, count, value)):
+        yield finding(
+            "constant-reward", "reward-won",
+            [told("reward", f"`reward` rose to {value:g} and is that for every completion in the last {count} of {total} "
+                  f"{where}", steps, last=value, rows=count)],
+            [cause("the prompts are solved: nothing is left to learn from them", "read ten rows: are they right?", None, won),
+             cause("the reward was gamed", "the same ten rows", *_gamed(run))],
+            [setting("stop here, or go on with harder prompts")], share=count / max(total, 1), rows=run.rows("last"),
+            isnt="not a broken reward: it told answers apart before",
+        )  # fmt: skip
+    elif BY_KEY["constant-reward"].hit(count):
         yield finding(
             "constant-reward", "constant-reward",
             [told("reward", f"`reward` is {value:g} for every completion in the last {count} of {total} {where}",
@@ -970,6 +1011,16 @@ def _same(run: Run, mean: str, std: str, name: str | None) -> tuple[int, str, tu
         same = np.array([one.means.get(name) == value for one in files])
     count = tail(flags & same)
     return count, "files", (files[-count].step if count else None, files[-1].step), value, len(files)
+
+
+def _won(run: Run, count: int, value: float) -> str:
+    """Whether the reward rose to its end: then it is earned by all, and not broken."""
+    reward = run.get("reward")
+    lived = reward.finite().values[:-count] if reward is not None else np.array([])
+    if len(lived) < LEAST:
+        return ""
+    first, most = lived[:LEAST].mean(), max(float(lived.max()), value)
+    return f"{first:.3g} at first" if value > first and value >= first + 0.8 * (most - first) else ""
 
 
 def _constant_causes(run: Run, value: float) -> list[dict]:
@@ -1280,20 +1331,20 @@ def _truncating(run: Run) -> str | None:
 # ---- the policy
 
 
-@check("dropout", "kl-growth")
+@check("kl-at-start", "kl-growth")
 def _kl(run: Run) -> Outcome:
     series = run.get("kl")
     if series is None:
-        for id in ("dropout", "kl-growth"):
+        for id in ("kl-at-start", "kl-growth"):
             yield fine(id, "no `kl`: `beta` is 0, its default") if run.known("beta") in (0, None) else unmeasured(
                 id, "no `kl` though `beta` is set", LOG)  # fmt: skip
         return
     values, steps = series.finite().values, series.finite().steps
     alone = steps[0] <= 1 and run.info.get("logging_steps", 1) == 1
-    key = "dropout-waste" if BY_KEY["dropout-waste"].hit(values[0]) else "dropout"
-    if BY_KEY[key].hit(values[0]) and (alone or key == "dropout-waste"):
+    key = "kl-at-start-waste" if BY_KEY["kl-at-start-waste"].hit(values[0]) else "kl-at-start"
+    if BY_KEY[key].hit(values[0]) and (alone or key == "kl-at-start-waste"):
         yield finding(
-            "dropout", key, [seen("kl", series, f"`kl` is {values[0]:.3g} in the first row")],
+            "kl-at-start", key, [seen("kl", series, f"`kl` is {values[0]:.3g} in the first row")],
             [cause("dropout is active in the policy", "dropout in the model's and the adapter's config",
                    None if run.known("disable_dropout") is None else False if run.known("disable_dropout") else None),
              cause("the adapter was not new, or the reference is another model", "what was loaded"),
@@ -1301,7 +1352,7 @@ def _kl(run: Run) -> Outcome:
             [setting("and LoRA's dropout 0", disable_dropout=True)],
         )  # fmt: skip
     else:
-        yield fine("dropout", f"`kl` {values[0]:.3g} in the first row")
+        yield fine("kl-at-start", f"`kl` {values[0]:.3g} in the first row")
     size = window(len(values))
     first, now = float(values[:size].mean()), _recent(series)
     grown = now / first if first > 0 else math.nan
@@ -1374,7 +1425,7 @@ def _entropy(run: Run) -> Outcome:
         yield fine("entropy-rise", f"`entropy` {first:.3g} at first, {now:.3g} now")
 
 
-@check("clipping", "clipping-long", "inert-settings", "cispo-clamped")
+@check("clipping", "clipping-long", "inert-settings", "cispo-epsilon-high")
 def _clip(run: Run) -> Outcome:
     series, cispo = run.get("clip_ratio/region_mean"), run.get("cispo_clip_ratio")
     if series is None:
@@ -1426,21 +1477,21 @@ def _clip(run: Run) -> Outcome:
             yield fine("inert-settings", "no setting waits for off-policy steps" if not acting else "the clip acts")
     if cispo is None:
         none = run.known("loss_type")
-        yield fine("cispo-clamped", "the loss is not CISPO") if series is not None or none not in (
-            None, "cispo") else unmeasured("cispo-clamped", "no `cispo_clip_ratio`", LOG)  # fmt: skip
+        yield fine("cispo-epsilon-high", "the loss is not CISPO") if series is not None or none not in (
+            None, "cispo") else unmeasured("cispo-epsilon-high", "no `cispo_clip_ratio`", LOG)  # fmt: skip
     else:
-        hit = level(cispo, "cispo-clamped")
+        hit = level(cispo, "cispo-epsilon-high")
         if hit:
             high = run.known("epsilon_high")
             yield finding(
-                "cispo-clamped", "cispo-clamped", [seen("cispo_clip_ratio", cispo)],
+                "cispo-epsilon-high", "cispo-epsilon-high", [seen("cispo_clip_ratio", cispo)],
                 [cause("epsilon_high is left out: every weight is cut to 0.2", "the config",
                        None if run.settings is None else high is None or high < 1, run.where("epsilon_high")),
                  cause("steps far off-policy", "steps_per_generation")],
                 [setting(loss_type="cispo", epsilon_high=5.0)], severity=hit.severity, share=hit.share, steps=hit.steps,
             )  # fmt: skip
         else:
-            yield fine("cispo-clamped", f"`cispo_clip_ratio` {_recent(cispo):.3g}")
+            yield fine("cispo-epsilon-high", f"`cispo_clip_ratio` {_recent(cispo):.3g}")
 
 
 # ---- what the reward buys
@@ -1579,13 +1630,13 @@ def _falls(run: Run) -> Outcome:
 
 SIGNS = {
     "many-answers": "several answer blocks",
-    "empty-block": "an empty block",
-    "repeats": "the same words over and over",
-    "copies-prompt": "the prompt copied out",
-    "boilerplate": "a sentence shared by unrelated prompts",
-    "test-runner": "reaches for the test runner",
+    "empty-blocks": "an empty block",
+    "repetition": "the same words over and over",
+    "copied-prompt": "the prompt copied out",
+    "boilerplate": "a line shared by unrelated prompts",
+    "touches-tests": "reaches for the test runner",
 }
-PAID = ("many-answers", "empty-block", "repeats", "copies-prompt", "boilerplate")
+PAID = tuple(name for name in SIGNS if name != "touches-tests")
 
 
 def _signs(run: Run) -> tuple[dict[str, tuple[float, float]], int]:
@@ -1599,44 +1650,59 @@ def _signs(run: Run) -> tuple[dict[str, tuple[float, float]], int]:
     return found, best
 
 
+def _grown(run: Run, name: str) -> tuple[float, float]:
+    """Share of all texts with a sign in the first and in the last third of the files that were read."""
+    read = [one for one in run.batches if one.read]
+    third = max(1, len(read) // 3)
+    parts = (read[:third], read[-third:]) if len(read) > 1 else ([], [])
+    return tuple(sum(one.texts[f"sign:{name}"] for one in part) / max(sum(one.texts["read"] for one in part), 1)
+                 for part in parts)  # fmt: skip
+
+
+def _paid_for(run: Run, name: str, high: float, low: float) -> tuple[str, str]:
+    """How a sign shows to be paid for, and by which threshold; "" where it does not."""
+    key = f"{name}-waste" if f"{name}-waste" in BY_KEY else name
+    if BY_KEY[key].hit(high) and high >= 2 * low:
+        return f"it is in {high:.0%} of the best-paid texts and in {low:.0%} of the worst paid", key
+    early, late = _grown(run, name)
+    reward, grown = run.get("reward"), f"{name}-grown"
+    if grown in BY_KEY and BY_KEY[grown].hit(late) and late >= 2 * early and reward is not None:
+        values = reward.finite().values
+        if rises(reward) > 0 or _recent(reward) > values[: min(len(values) // 2, 5)].mean():
+            return f"it grew from {early:.0%} to {late:.0%} of all texts while `reward` rose", grown
+    return "", key
+
+
 def _gamed(run: Run) -> tuple[bool | None, str]:
     found, best = _signs(run)
-    if not best:
-        return None, ""
-    name = max(PAID, key=lambda sign: found[sign][0] - found[sign][1])
-    high, low = found[name]
-    clear = BY_KEY["reward-hacking"].hit(high) and high >= 2 * low
-    return True if clear else None, f"{SIGNS[name]}: {high:.0%} of the best paid, {low:.0%} of the worst"
+    said = (
+        [f"{SIGNS[name]}: {text}" for name in SIGNS if (text := _paid_for(run, name, *found[name])[0])] if best else []
+    )
+    return (True, said[0]) if said else (None, "")
 
 
-@check("reward-hacking")
+@check(*SIGNS)
 def _hacking(run: Run) -> Outcome:
     found, best = _signs(run)
     if not best:
-        yield unmeasured("reward-hacking", "no completions with advantages above 0 were read", FILES)
+        for name in SIGNS:
+            yield unmeasured(name, "no completions with advantages above 0 were read", FILES)
         return
-    paid = {name: found[name] for name in PAID
-            if BY_KEY["reward-hacking"].hit(found[name][0]) and found[name][0] >= 2 * found[name][1]}  # fmt: skip
-    touched = found["test-runner"][0] > 0
-    if not paid and not touched:
-        name = max(found, key=lambda sign: found[sign][0])
-        yield fine("reward-hacking", f"no sign is paid for in {best} best-paid texts; most frequent: {SIGNS[name]}, "
-                                     f"{found[name][0]:.0%}")  # fmt: skip
-        return
-    shown = list(paid) + ["test-runner"] * touched
     read = [one for one in run.batches if one.read]
-    yield finding(
-        "reward-hacking", "reward-hacking",
-        [told("completions", f"{SIGNS[name]}: {found[name][0]:.0%} of the {best} best-paid texts, {found[name][1]:.0%} "
-              "of the worst", (read[0].step, read[-1].step), best=found[name][0], worst=found[name][1])
-         for name in shown],
-        [cause("the reward pays for it", "score the row with and without it", True if paid else None,
-               "it is at least twice as frequent where the advantage is highest" if paid else ""),
-         cause("right answers happen to look like that", "read the rows")],
-        [setting("mend the reward so that the sign earns nothing, then start again from the checkpoint before")],
-        severity=None if paid else "tell", share=max(found[name][0] for name in shown),
-        rows=[row for name in shown for row in run.rows(f"sign:{name}", 3)][:8],
-    )  # fmt: skip
+    for name, (high, low) in found.items():
+        paid, key = _paid_for(run, name, high, low)
+        if not paid and not (name == "touches-tests" and BY_KEY[name].hit(high)):
+            yield fine(name, f"{high:.0%} of {best} best-paid texts, {low:.0%} of the worst paid")
+            continue
+        yield finding(
+            name, key if paid else name,
+            [told("completions", f"{SIGNS[name]}: {paid or f'in {high:.0%} of the best-paid texts'}",
+                  (read[0].step, read[-1].step), best=high, worst=low)],
+            [cause("the reward pays for it", "score a row with and without it", True if paid else None, paid),
+             cause("right answers happen to look like that", "read the rows")],
+            [setting("mend the reward so that the sign earns nothing, then start again from the checkpoint before")],
+            share=max(high, _grown(run, name)[1]), rows=run.rows(f"sign:{name}", 5),
+        )  # fmt: skip
 
 
 @check("reward-dominance", "tiny-differences")
@@ -1744,11 +1810,11 @@ def _flat(run: Run) -> Outcome:
     )  # fmt: skip
 
 
-@check("rate-too-high")
+@check("policy-collapse")
 def _destroyed(run: Run) -> Outcome:
     reward, deviation = run.get("reward"), run.get("reward_std")
     if reward is None or deviation is None:
-        yield unmeasured("rate-too-high", "no `reward` with `reward_std`", LOG)
+        yield unmeasured("policy-collapse", "no `reward` with `reward_std`", LOG)
         return
     count, _, steps, value, total = _same(run, "reward", "reward_std", None)
     lived = total - count
@@ -1762,13 +1828,13 @@ def _destroyed(run: Run) -> Outcome:
         moved = abs(now - before) > 0.5 if least is None else max(now, before) > least * max(min(now, before), 1e-9)
         if moved:
             changed.append(f"`{name}` {before:.3g} to {now:.3g}")
-    if not (BY_KEY["rate-too-high"].hit(count) and lived and value < first and changed):
-        yield fine("rate-too-high", "the policy was not destroyed in this run")
+    if not (BY_KEY["policy-collapse"].hit(count) and lived and value < first and changed):
+        yield fine("policy-collapse", "the policy was not destroyed in this run")
         return
     rate, lora = _rate(run), run.known("use_peft")
     high = BY_KEY["rate-high"].hit(rate / (10 if lora else 1))
     yield finding(
-        "rate-too-high", "rate-too-high",
+        "policy-collapse", "policy-collapse",
         [seen("reward", reward, f"`reward` was {first:.3g} and differed until step {reward.steps[lived - 1]:g}; since "
                                 f"then it is {value:g} for everything"),
          told("texts", f"the texts changed with it: {', '.join(changed)}", steps)],
@@ -1784,17 +1850,17 @@ def _destroyed(run: Run) -> Outcome:
 # ---- the machine
 
 
-@check("entropy-coef-max", "tool-failures", "aux-loss-growth")
+@check("entropy-coef-at-max", "tool-failures", "aux-loss-growth")
 def _extras(run: Run) -> Outcome:
     coefficient = run.get("entropy_coef")
     if coefficient is None:
-        yield fine("entropy-coef-max", "no adaptive entropy is logged")
+        yield fine("entropy-coef-at-max", "no adaptive entropy is logged")
     else:
         most = run.known("entropy_coef_max") if run.settings is not None else 1.0
         count = tail(coefficient.values >= (most if most is not None else 1.0) - 1e-12)
-        if BY_KEY["entropy-coef-max"].hit(count):
+        if BY_KEY["entropy-coef-at-max"].hit(count):
             yield finding(
-                "entropy-coef-max", "entropy-coef-max", [seen("entropy_coef", coefficient)],
+                "entropy-coef-at-max", "entropy-coef-at-max", [seen("entropy_coef", coefficient)],
                 [cause("entropy_target is above what the model has", "`entropy` never reaches it",
                        None if run.get("entropy") is None or run.known("entropy_target") is None else
                        bool(np.nanmax(run.get("entropy").values) < run.known("entropy_target")),
@@ -1805,7 +1871,7 @@ def _extras(run: Run) -> Outcome:
                 share=count / len(coefficient),
             )  # fmt: skip
         else:
-            yield fine("entropy-coef-max", f"`entropy_coef` {coefficient.finite().values[-1]:.3g}")
+            yield fine("entropy-coef-at-max", f"`entropy_coef` {coefficient.finite().values[-1]:.3g}")
     tools = run.get("tools/failure_frequency")
     if tools is None:
         yield fine("tool-failures", "no tools are logged")
@@ -1840,12 +1906,19 @@ def _time(run: Run) -> Outcome:
             yield unmeasured(id, "no `step_time`" if times is None else "under 11 rows of `step_time`", LOG)
         return
     late = Series(times.finite().steps[1:], times.finite().values[1:])  # the first step warms up
+    made = run.series.get("reward")
+    if made is not None and len(made) < 0.8 * len(late):  # steps between generations are short: no stall
+        keep = np.isin(late.steps, made.steps)
+        late = Series(late.steps[keep], late.values[keep])
     median, slow = float(np.median(late.values)), float(np.percentile(late.values, 95))
-    if BY_KEY["stalls"].hit(slow / median if median > 0 else math.nan):
-        far = late.steps[late.values > 3 * median]
+    far = late.steps[late.values > BY_KEY["stalls"].value * median]
+    lost = float(late.values[late.values > BY_KEY["stalls"].value * median].sum() / late.values.sum())
+    grave = BY_KEY["stalls-waste"].hit(lost) and len(far) > 1  # one long step may be the machine
+    if grave or BY_KEY["stalls"].hit(slow / median if median > 0 else math.nan):
         yield finding(
-            "stalls", "stalls",
-            [seen("step_time", times, f"a step takes {median:.3g} s, one in twenty {slow:.3g} s or more; at steps "
+            "stalls", "stalls-waste" if grave else "stalls",
+            [seen("step_time", times, f"a step takes {median:.3g} s, {len(far)} of {len(late)} take over "
+                                      f"3 times that and {lost:.0%} of the time; steps "
                                       f"{', '.join(f'{step:g}' for step in far[:6])}")],
             [cause("a reward hangs on some completions", "time the reward on the rows of these steps"),
              cause("checkpoints or evaluation", "are these steps multiples of save_steps or eval_steps?",
@@ -1909,6 +1982,58 @@ def _regular(steps: np.ndarray, run: Run) -> bool | None:
     if not every or not len(steps):
         return None
     return bool(np.mean([any(step % one in (0, 1) for one in every) for step in steps]) > 0.8)
+
+
+@check("several-runs")
+def _several(run: Run) -> Outcome:
+    times = len(run.info.get("restarts", ())) + run.info.get("leftovers", 0)
+    if not BY_KEY["several-runs"].hit(times):
+        yield fine("several-runs", "one run")
+        return
+    said = [f"the log's steps begin again at {', '.join(f'{step:g}' for step in run.info['restarts'][:5])}"
+            ] if run.info.get("restarts") else []  # fmt: skip
+    said += [f"{run.info['leftovers']} files are of an earlier run"] if run.info.get("leftovers") else []
+    yield finding(
+        "several-runs", "several-runs",
+        [told("step", f"{'; '.join(said)}; only what was written last is judged", times=times)],
+        [cause("output_dir was used before", "dates of the files"),
+         cause("the run was resumed from a checkpoint", "the job's command")],
+        [setting("one output_dir for each run", output_dir="runs/<name>")],
+    )  # fmt: skip
+
+
+@check("duplicate-names")
+def _duplicates(run: Run) -> Outcome:
+    functions = run.settings.rewards if run.settings is not None else None
+    if functions:
+        names = [one.rpartition(".")[2].rpartition("/")[2] for one in functions]
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
+        many = len(names)
+        if not twice and run.rewards and len(run.rewards) < many:  # other names in the modules, one `__name__`
+            twice = run.rewards[:1] if len(run.rewards) == 1 else [f"{many - len(run.rewards)} of {run.rewards}"]
+    else:  # two functions under one name: the sum is twice the mean of what is logged for them
+        reward = run.get("reward")
+        parts = run.get(f"rewards/{run.rewards[0]}/mean") if len(run.rewards) == 1 else None
+        if reward is None or parts is None or len(parts) != len(reward) or run.given("reward_weights"):
+            yield unmeasured("duplicate-names", "no config says which reward functions there are", "--config grpo.yaml")
+            return
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = (reward.values / parts.values)[np.abs(parts.values) > 1e-6]
+        many = round(float(np.median(ratio))) if len(ratio) and np.isfinite(np.median(ratio)) else 1
+        same = many > 1 and bool(np.all(np.abs(ratio - many) < 1e-3))
+        twice = [run.rewards[0]] if same else []
+    if not BY_KEY["duplicate-names"].hit(len(twice)):
+        yield fine("duplicate-names", f"{len(run.rewards)} rewards, as many names")
+        return
+    yield finding(
+        "duplicate-names", "duplicate-names",
+        [told("rewards", f"{many} reward functions share {', '.join(twice)}: the log averages them, the completions show "
+              "the last", count=len(twice))],
+        [cause("two functions with one `__name__`: a factory, functools.partial, or two modules",
+               "print the names of reward_funcs", True if functions else None,
+               ", ".join(functions) if functions else "`reward` is a multiple of the only logged mean (or a weight is)")],
+        [setting("give each function a __name__ of its own: f.__name__ = 'right_answer'")],
+    )  # fmt: skip
 
 
 @check("columns-differ")
@@ -1984,7 +2109,8 @@ def fold(found: list[dict]) -> list[dict]:
         while root in gone:
             root = gone[root]
         target, lost = by_id[root], by_id[other]
-        if rank[lost["severity"]] < rank[target["severity"]]:
+        won = target["threshold"]["text"] == BY_KEY["reward-won"].text()  # dead groups are then no fault
+        if rank[lost["severity"]] < rank[target["severity"]] and not won:
             target["severity"] = lost["severity"]  # what it explains shows how grave it is
         target["explains"].append(other)
         target["share"] = max(target["share"], lost["share"])
@@ -2158,21 +2284,21 @@ def signs_of(text: str, prompt: str) -> set[str]:
     """Signs of gaming in one text; see SIGNS.
 
     >>> sorted(signs_of("<answer>4</answer><answer>5</answer><think></think>", "2 + 2 ="))
-    ['empty-block', 'many-answers']
+    ['empty-blocks', 'many-answers']
     """
     found = set()
     answers = {answer.strip() for answer in ANSWERS.findall(text)}
     if len(answers) > 1 or len(set(re.findall(r"\\boxed\{([^{}]*)\}", text))) > 1:
         found.add("many-answers")
     if EMPTY.search(text):
-        found.add("empty-block")
+        found.add("empty-blocks")
     if loops(text):
-        found.add("repeats")
+        found.add("repetition")
     if RUNNER.search(text):
-        found.add("test-runner")
+        found.add("touches-tests")
     plain = prompt.strip()
     if len(plain) >= CHUNK and plain[-CHUNK:] in text:
-        found.add("copies-prompt")
+        found.add("copied-prompt")
     return found
 
 
@@ -2334,11 +2460,14 @@ def _texts(made: Batch, columns: dict, rewards, matrix, total, advantage, size: 
     worst = set(np.flatnonzero(_extreme(advantage, size, -1)).tolist())
     made.best, made.worst = len(best), len(worst)
     shared = _shared(texts, prompts)
-    for place in sorted(best | worst):
+    for place in range(made.rows):
         found = signs_of(texts[place], prompts[place])
-        if any(line in shared for line in texts[place].splitlines()):
+        if any(line in shared and line != texts[place].strip() for line in texts[place].splitlines()):
             found.add("boilerplate")
         for name in found:
+            counts[f"sign:{name}"] += 1
+            if place not in best and place not in worst:
+                continue
             high, low = made.signs.get(name, (0, 0))
             made.signs[name] = (high + (place in best), low + (place in worst))
             if place in best and len(made.examples.get(f"sign:{name}", [])) < 2:

@@ -337,9 +337,9 @@ def checkpoints(folder: Path) -> list[Path]:
     return [path for _, _, path in there]
 
 
-def parquets(folder: Path) -> tuple[list[tuple[int, Path]], list[str]]:
-    """Completions files by step, and what was left out."""
-    found, problems = {}, []
+def parquets(folder: Path) -> tuple[list[tuple[int, Path]], list[str], int]:
+    """Completions files by step, what was left out, and how many of these are of an earlier run."""
+    found, problems, old = {}, [], []
     for path in sorted(folder.glob("*.parquet")):
         match = STEP.search(path.name)
         if not match:
@@ -358,11 +358,12 @@ def parquets(folder: Path) -> tuple[list[tuple[int, Path]], list[str]]:
         newest, last = max((written, step) for step, (written, _) in found.items())
         old = [step for step, (written, _) in found.items() if step > last and newest - written > TOGETHER]
         if old:
-            problems.append(f"{len(old)} completions files above step {last} are older than it: another run in this "
-                            "folder; left out")  # fmt: skip
+            problems.append(
+                f"{len(old)} completions files above step {last} are older than it: of an earlier run; left out"
+            )
             for step in old:
                 del found[step]
-    return [(step, found[step][1]) for step in sorted(found)], problems
+    return [(step, found[step][1]) for step in sorted(found)], problems, len(old)
 
 
 class Place:
@@ -376,6 +377,7 @@ class Place:
         self.files: list[tuple[int, Path]] = []
         self.problems: list[str] = []
         self.until: int | None = None
+        self.old = 0  # files of an earlier run in this folder
         if path.is_file():
             if path.name == "trainer_state.json":
                 self.states = [path]
@@ -393,7 +395,7 @@ class Place:
         else:
             self.states = checkpoints(path)
         self.completions = home / "completions" if (home / "completions").is_dir() else home
-        self.files, self.problems = parquets(self.completions)
+        self.files, self.problems, self.old = parquets(self.completions)
         if self.until is not None:
             self.files = [one for one in self.files if one[0] <= self.until]
         if not self.states:
@@ -548,9 +550,7 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
         if not log.rows and not place.files and not around:
             raise Usage(f"{path}: no row with loss, grad_norm or reward; is this the log of a GRPO run?")
         run.series = {name: checks.Series(np.array(log.steps[name]), np.array(log.values[name])) for name in log.steps}
-        if log.restarts:
-            run.notes.append(f"steps start again at {', '.join(f'{step:g}' for step in log.restarts[:5])}: several "
-                             "runs, or a resumed one; what was written last counts")  # fmt: skip
+        run.info["restarts"] = log.restarts
         if log.strange:
             run.problems.append(f"{log.strange} values are no numbers and were left out")
         run.info["nulls"] = log.nulls
@@ -561,14 +561,25 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
     if "logging_steps" not in run.info and run.given("logging_steps"):
         run.info["logging_steps"] = run.known("logging_steps") or 1
     run.info.setdefault("max_steps", run.known("max_steps") if run.given("max_steps") else None)
+    done, most = run.info.get("global_step"), run.info.get("max_steps") or 0
+    if log is not None and (log.ended or (most > 0 and done is not None and done >= most)):
+        run.state = "finished"
+        end = done if done is not None else log.last
+        later = [one for one in place.files if one[0] > end]
+        if later:
+            run.problems.append(
+                f"{len(later)} completions files above the last step {end:g}: of an earlier run; left out"
+            )
+            place.files = [one for one in place.files if one[0] <= end]
+            place.old += len(later)
+    run.info["leftovers"] = place.old
     completions(run, place, log, rewards or run.rewards, everything, sources, cache)
     last = max([log.last if log and log.rows else 0, *(one.step for one in run.batches)], default=0)
     if last and last != run.info.get("global_step"):
         run.info["global_step"] = max(int(last), int(run.info.get("global_step") or 0))
-    most = run.info.get("max_steps") or 0
-    if (log is not None and log.ended) or (most > 0 and (run.info.get("global_step") or 0) >= most):
+    if most > 0 and (run.info.get("global_step") or 0) >= most:
         run.state = "finished"
-    elif path.is_dir() and place.until is None:
+    if run.state != "finished" and path.is_dir() and place.until is None:
         run.state = "running" if time.time() - place.newest() < QUIET else "stopped"
     run.info["sources"] = sources
     return run

@@ -54,10 +54,8 @@ def test_a_real_run_gets_its_cause_first(name, diagnoses):
     assert first == expected["first"]
     assert set(expected["dead"]) <= grave.get("dead", set())
     assert set(expected["waste"]) <= grave.get("waste", set()) | grave.get("dead", set())
-    if not expected["dead"]:
-        assert not grave.get("dead")
     if not expected["dead"] and not expected["waste"]:
-        assert not grave.get("waste") and diagnoses[name]["verdict"] == "ok"
+        assert not grave.get("dead") and not grave.get("waste") and diagnoses[name]["verdict"] == "ok"
     assert not [one for one in diagnoses[name]["not_measured"] if "failed itself" in one["why"]]
 
 
@@ -176,14 +174,35 @@ def unscored(share: float, many=400) -> list:
             for place in range(many)]  # fmt: skip
 
 
-def signed(share: float, many=100) -> list:
-    """In each group one best-paid text; this share of them holds an empty block."""
+TEXT = {
+    "many-answers": "<answer>4</answer><answer>5</answer>", "empty-blocks": "<think></think>", "repetition": "on and on " * 30,
+    "copied-prompt": "", "boilerplate": "This line is long and says nothing at all.", "touches-tests": "sys.exit(0)",
+}  # fmt: skip
+
+
+def signed(share: float, sign="empty-blocks", many=100) -> list:
+    """In each group one best-paid text; this share of them holds the sign."""
     rows = []
     for group in range(many):
-        best = f"<think></think>{group}" if group < round(share * many) else f"It is {group}."
-        rows += [(f"p{group}", best if not place else f"It is {group} {place}.", [float(not place)],
+        prompt = f"Prompt {group % 5}, longer than sixty characters, so that a copy can be seen and known as one?"
+        text = prompt if sign == "copied-prompt" else f"{TEXT[sign]}\n{group}"
+        best = text if group < round(share * many) else f"It is {group}."
+        rows += [(prompt, best if not place else f"It is {group} {place}.", [float(not place)],
                   1.0 if not place else -0.3) for place in range(4)]  # fmt: skip
     return rows
+
+
+def both(share: float, sign: str) -> list:
+    """This share of the groups hold the sign in all their texts, best and worst alike."""
+    rows = signed(share, sign)
+    marked = {row[0] + str(n // 4): row[1] for n, row in enumerate(rows) if n % 4 == 0 and n // 4 < round(share * 100)}
+    return [(row[0], marked.get(row[0] + str(n // 4), row[1]) + f" {n}", *row[2:]) for n, row in enumerate(rows)]
+
+
+def named(*functions: str) -> preflight_config.Settings:
+    settings = config(reward_funcs=list(functions))
+    settings.rewards = list(functions)
+    return settings
 
 
 def two_rewards(share: float, many=20) -> list:
@@ -270,6 +289,7 @@ BUILD = {
     "cut-answers-waste": lambda v: log(**{"completions/clipped_ratio": v}),
     "cut-answers": lambda v: log(**{"completions/clipped_ratio": v}),
     "constant-reward": lambda v: log(reward=end(v, 40, 0.5, 0.0), reward_std=end(v, 40, 0.3, 0.0)),
+    "reward-won": lambda v: log(reward=end(v, 40, np.linspace(0.1, 0.8, 40), 0.9), reward_std=end(v, 40, 0.3, 0.0)),
     "silent-reward": lambda v: log(**{"rewards/a/mean": end(v, 40, 0.5, 0.0), "rewards/a/std": end(v, 40, 0.3, 0.0)}),
     "prompt-only-reward": lambda v: files(log(frac_reward_zero_std=None), *[prompt_only(v)] * 3),
     "duplicate-completions": lambda v: files(log(), *[copied(v)] * 3),
@@ -284,9 +304,9 @@ BUILD = {
     "sampler-drift-waste": lambda v: log(**{"sampling/sampling_logp_difference/mean": v}),
     "sampler-drift": lambda v: log(**{"sampling/sampling_logp_difference/mean": v}),
     "expert-mismatch": lambda v: log(60, **spiking(int(v))),
-    "cispo-clamped": lambda v: log(cispo_clip_ratio=v),
-    "dropout-waste": lambda v: log(kl=np.r_[v, [0.01] * 39]),
-    "dropout": lambda v: log(kl=np.r_[v, [0.01] * 39]),
+    "cispo-epsilon-high": lambda v: log(cispo_clip_ratio=v),
+    "kl-at-start-waste": lambda v: log(kl=np.r_[v, [0.01] * 39]),
+    "kl-at-start": lambda v: log(kl=np.r_[v, [0.01] * 39]),
     "kl-level": lambda v: log(kl=np.r_[[0.0] * 20, [v] * 20]),
     "kl-growth": lambda v: log(kl=np.r_[[0.05] * 20, [0.05 * v] * 20]),
     "entropy-collapse": lambda v: log(entropy=np.r_[[0.3] * 20, [v] * 20], **half),
@@ -302,7 +322,12 @@ BUILD = {
     "length-bias": lambda v: files(log(), *[correlated(v)] * 3),
     "held-out-falls": evaluated,
     "part-falls": part,
-    "reward-hacking": lambda v: files(log(), *[signed(v)] * 3),
+    **{name: lambda v, name=name: files(log(), *[signed(v, name)] * 3) for name in c.SIGNS},
+    **{f"{name}-grown": lambda v, name=name: files(log(), signed(0, name), both(v, name)) for name in c._SIGNS},
+    "touches-tests-waste": lambda v: files(log(), *[signed(v, "touches-tests")] * 3),
+    "several-runs": lambda v: log(info={"restarts": [1.0] * int(v)}),
+    "duplicate-names": lambda v: log(settings=named("a.right", *["b.right"] * int(v))),
+    "stalls-waste": lambda v: log(101, step_time=np.r_[1.0, np.where(np.arange(100) >= 98, 49 * v / (1 - v), 1.0)]),
     "reward-dominance": lambda v: files(log(**{"rewards/r/mean": None, "rewards/r/std": None}), *[two_rewards(v)] * 3,
                                         rewards=("a", "b")),
     "tiny-differences": lambda v: files(log(), *[ties(v)] * 3),
@@ -311,15 +336,15 @@ BUILD = {
     "rate-low": lambda v: log(50, reward=twice[:50], learning_rate=v),
     "rate-low-lora": lambda v: log(50, reward=twice[:50], learning_rate=v, settings=config(use_peft=True)),
     "rate-low-bf16": lambda v: log(50, reward=twice[:50], learning_rate=v, settings=config(dtype="bfloat16")),
-    "rate-too-high": lambda v: log(40, reward=end(v, 40, 0.5, 0.0), reward_std=end(v, 40, 0.3, 0.0),
+    "policy-collapse": lambda v: log(40, reward=end(v, 40, 0.5, 0.0), reward_std=end(v, 40, 0.3, 0.0),
                                    entropy=end(10, 40, 1.0, 0.01)),
     "rate-high": lambda v: log(40, reward=end(20, 40, 0.5, 0.0), reward_std=end(20, 40, 0.3, 0.0),
                                entropy=end(20, 40, 1.0, 0.01), learning_rate=v),
     "grad-spikes": lambda v: log(40, grad_norm=np.where(np.arange(40) == 20, 0.5 * v, 0.5)),
-    "entropy-coef-max": lambda v: log(entropy_coef=end(v, 40, 0.5, 1.0)),
+    "entropy-coef-at-max": lambda v: log(entropy_coef=end(v, 40, 0.5, 1.0)),
     "tool-failures": lambda v: log(**{"tools/failure_frequency": v}),
     "aux-loss": lambda v: log(aux_loss=np.r_[[0.1] * 20, [0.1 * v] * 20]),
-    "stalls": lambda v: log(101, step_time=np.r_[1.0, np.where(np.arange(100) >= 90, v, 1.0)]),
+    "stalls": lambda v: log(101, step_time=np.r_[1.0, np.where(np.arange(100) >= 94, v, 1.0)]),
     "slow-generation": lambda v: log(**following(v)),
     "throughput-drop": lambda v: log(step_time=np.r_[[1.0] * 20, [1 / v] * 20]),
     "columns-differ": lambda v: files(log(**{f"rewards/lost{n}/mean": 0.5 + twice[:40] for n in range(int(v))}),
@@ -332,7 +357,7 @@ MARKED = {  # thresholds that change a finding instead of making one
     "rate-low": lambda found: any(one["id"] == "not-moving" and one["severity"] == "waste" for one in found),
     "rate-low-lora": lambda found: any(one["id"] == "not-moving" and one["severity"] == "waste" for one in found),
     "rate-low-bf16": lambda found: any(one["id"] == "not-moving" and one["severity"] == "waste" for one in found),
-    "rate-high": lambda found: any(one["id"] == "rate-too-high" and one["causes"][0]["confirmed"] for one in found),
+    "rate-high": lambda found: any(one["id"] == "policy-collapse" and one["causes"][0]["confirmed"] for one in found),
 }
 
 
@@ -399,9 +424,13 @@ def test_a_check_that_breaks_is_not_measured(monkeypatch):
 
 
 def test_a_finding_that_healed_is_milder_and_says_so():
-    healed = [one for one in raw(log(60, frac_reward_zero_std=np.r_[[0.95] * 20, [0.1] * 40])) if one["id"] == "dead-groups"]
+    healed = [
+        one for one in raw(log(60, frac_reward_zero_std=np.r_[[0.95] * 20, [0.1] * 40])) if one["id"] == "dead-groups"
+    ]
     assert healed[0]["severity"] == "tell" and "healed since step 21" in healed[0]["seen"][0]["text"]
-    late = [one for one in raw(log(60, frac_reward_zero_std=np.r_[[0.1] * 40, [0.95] * 20])) if one["id"] == "dead-groups"]
+    late = [
+        one for one in raw(log(60, frac_reward_zero_std=np.r_[[0.1] * 40, [0.95] * 20])) if one["id"] == "dead-groups"
+    ]
     assert late[0]["severity"] == "dead" and "since step 41" in late[0]["seen"][0]["text"]
 
 
@@ -428,12 +457,9 @@ def test_a_gold_in_the_text_confirms_a_misreading_reward():
 
 
 def test_signs_name_their_rows():
-    one = next(one for one in raw(files(log(), *[signed(0.6)] * 3)) if one["id"] == "reward-hacking")
-    assert one["rows"] and all("<think></think>" in row["completion"] for row in one["rows"])
-    runner = [(f"p{n // 4}", "import sys; sys.exit(0)" if n % 4 == 0 else "def f(): pass", [float(n % 4 == 0)],
-               0.9 if n % 4 == 0 else -0.3) for n in range(40)]  # fmt: skip
-    one = next(one for one in raw(files(log(), runner)) if one["id"] == "reward-hacking")
-    assert one["severity"] == "tell" and "test runner" in one["seen"][0]["text"]
+    for sign in c.SIGNS:
+        one = next(one for one in raw(files(log(), *[signed(0.6, sign)] * 3)) if one["id"] == sign)
+        assert one["rows"] and all(row["why"] == c.SIGNS[sign] and row["file"] for row in one["rows"])
 
 
 # ---- the failure table, both ways
@@ -468,7 +494,9 @@ ROWS = [{"step": n, "reward": 0.1 + n / 100, "reward_std": 0.3, "frac_reward_zer
 
 
 def state(rows=ROWS, **more) -> str:
-    return json.dumps({"global_step": rows[-1]["step"], "log_history": rows, "max_steps": 40, "logging_steps": 1, **more})
+    return json.dumps(
+        {"global_step": rows[-1]["step"], "log_history": rows, "max_steps": 40, "logging_steps": 1, **more}
+    )
 
 
 def as_csv(rows, name) -> str:
@@ -511,11 +539,16 @@ def test_null_nan_infinity_and_strings(tmp_path):
     assert record["verdict"] == "ok"
     rows[8]["reward"] = math.inf
     path.write_text(state(rows), encoding="utf-8")
-    assert [one["id"] for one in d.diagnose(path)["findings"]][0] == "non-finite-reward"
+    assert d.diagnose(path)["findings"][0]["id"] == "non-finite-reward"
 
 
 def test_eval_and_summary_rows_are_not_generations(tmp_path):
-    rows = [*ROWS[:20], {"step": 20, "eval_reward": 0.4}, *ROWS[20:], {"step": 40, "train_runtime": 9.0, "train_loss": 0}]
+    rows = [
+        *ROWS[:20],
+        {"step": 20, "eval_reward": 0.4},
+        *ROWS[20:],
+        {"step": 40, "train_runtime": 9.0, "train_loss": 0},
+    ]
     path = tmp_path / "trainer_state.json"
     path.write_text(state(rows), encoding="utf-8")
     record = d.diagnose(path)
@@ -535,7 +568,9 @@ def test_several_runs_in_one_log_the_last_counts(tmp_path):
     (tmp_path / "h.json").write_text(json.dumps([*bad, *ROWS[:20]]), encoding="utf-8")
     record = d.diagnose(tmp_path / "h.json")
     assert record["run"]["steps"] == 20 and record["verdict"] == "ok"
-    assert any("start again at 1" in note for note in record["notes"])
+    assert (
+        record["findings"][0]["id"] == "several-runs" and "begin again at 1" in record["findings"][0]["seen"][0]["text"]
+    )
 
 
 def test_a_truncated_state_gives_the_rows_that_parse(tmp_path):
@@ -577,7 +612,12 @@ def test_a_directory_in_progress_has_completions_only(tmp_path):
     assert record["verdict"] == "ok" and record["run"]["state"] == "running" and record["run"]["num_generations"] == 2
     missing = {one["id"] for one in record["not_measured"]}
     assert {"no-gradient", "all-cut", "entropy-collapse"} <= missing  # never a clean bill for what was not seen
-    dead = [("p1", "It is 1.", 0.5, 0.0), ("p1", "It is 2.", 0.5, 0.0), ("p2", "So.", 0.1, 0.0), ("p2", "So 3.", 0.1, 0.0)]
+    dead = [
+        ("p1", "It is 1.", 0.5, 0.0),
+        ("p1", "It is 2.", 0.5, 0.0),
+        ("p2", "So.", 0.1, 0.0),
+        ("p2", "So 3.", 0.1, 0.0),
+    ]
     for step in range(1, 6):
         generation(step, [(*row[:1], f"{row[1]} {step}", *row[2:]) for row in dead], tmp_path / "two/completions")
     assert d.diagnose(tmp_path / "two")["findings"][0]["id"] == "prompt-only-reward"
@@ -598,7 +638,7 @@ def test_damaged_repeated_and_old_completions_are_said(tmp_path):
     record = d.diagnose(tmp_path)
     said = " / ".join(record["run"]["problems"])
     for word in ("completions_00003.parquet: still being written", "completions_00006", "step 2 is there twice",
-                 "completions_00008.parquet: no column", "1 completions files above step 8 are older"):  # fmt: skip
+                 "completions_00008.parquet: no column", "1 completions files above step 8 are older than it"):  # fmt: skip
         assert word in said, said
     assert any("1 completions files repeat" in note for note in record["notes"])
     assert record["run"]["parquet_files"] == 4
@@ -607,9 +647,7 @@ def test_damaged_repeated_and_old_completions_are_said(tmp_path):
 def test_files_of_an_evaluation_are_left_out(tmp_path):
     for step in range(1, 6):
         generation(step, folder=tmp_path / "completions")
-    (tmp_path / "trainer_state.json").write_text(
-        state([*ROWS[:5], {"step": 5, "eval_reward": 0.2}]), encoding="utf-8"
-    )
+    (tmp_path / "trainer_state.json").write_text(state([*ROWS[:5], {"step": 5, "eval_reward": 0.2}]), encoding="utf-8")
     record = d.diagnose(tmp_path)
     assert record["run"]["parquet_files"] == 4 and any("evaluation" in note for note in record["notes"])
 
