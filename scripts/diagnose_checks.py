@@ -176,8 +176,8 @@ THRESHOLDS = (
     _T("rate-high", "policy-collapse", "`learning_rate` at its peak", "above", 1e-4, "", "dead", JUDGEMENT,
        "confirms the cause in full fine-tuning; 1e-3 with LoRA"),
     _T("grad-spikes", "grad-spikes", "`grad_norm` / its median", "above", 10, "times", "tell", JUDGEMENT),
-    _T("entropy-coef-at-max", "entropy-coef-at-max", "last rows with `entropy_coef` at its maximum", "at least", 3, "rows",
-       "tell", "TRL 1.16 source"),
+    _T("entropy-coef-at-max", "entropy-coef-at-max", "last rows with `entropy_coef` at its maximum", "at least", 3,
+       "rows", "tell", "TRL 1.16 source"),
     _T("tool-failures", "tool-failures", "`tools/failure_frequency`", "above", 0.5, "", "waste", JUDGEMENT),
     _T("aux-loss", "aux-loss-growth", "`aux_loss` / its first rows", "above", 10, "times", "tell", JUDGEMENT),
     _T("stalls", "stalls", "95th percentile of `step_time` / its median", "above", 3, "times", "tell", JUDGEMENT),
@@ -271,10 +271,10 @@ KINDS = {
         "sampler-mismatch-long", ("sampler-drift", "not-moving"),
     ),
     "no-gradient": Kind("The gradient is exactly 0", "a loss of 0 alone would not be a fault", None, ("not-moving",)),
-    "cispo-epsilon-high": Kind("CISPO's weights are cut", "not the clipping of the other losses: here the weight is capped"),
+    "cispo-epsilon-high": Kind("CISPO's weights are cut", "not the other losses' clip: here the weight is capped"),
     "silent-reward": Kind("One reward always says the same", "not dead as long as another reward separates answers"),
     "cut-answers": Kind("Some answers are cut at the limit", "a few per cent are normal", "cut-answers"),
-    "kl-at-start": Kind("The policy is far from the reference in the first row", "not learning: nothing was learned yet"),
+    "kl-at-start": Kind("The policy differs from the reference at once", "not learning: nothing was learned yet"),
     "kl-growth": Kind("The policy leaves the reference", "some growth is what learning looks like"),
     "entropy-collapse": Kind(
         "The policy has lost its variety", "low entropy with a high, rising reward and live groups is learning",
@@ -325,7 +325,7 @@ KINDS = {
     "throughput-drop": Kind("Fewer tokens per second than at the start", "not a fault of learning"),
     "ended-early": Kind("The run ended before its last step", "a run that is still being written is not told so"),
     "several-runs": Kind(
-        "Several runs, or a resumed one, lie in one place", "a resumed run is no fault: then the newest rows are the run",
+        "Several runs, or a resumed one, lie in one place", "a resumed run is no fault: its newest rows count",
     ),
     "duplicate-names": Kind(
         "Two reward functions share a name", "not lost for training: only the log and the completions mix them up",
@@ -938,9 +938,9 @@ def _constant(run: Run) -> Outcome:
     if BY_KEY["constant-reward"].hit(count) and (won := _won(run, count, value)):
         yield finding(
             "constant-reward", "reward-won",
-            [told("reward", f"`reward` rose to {value:g} and is that for every completion in the last {count} of {total} "
-                  f"{where}", steps, last=value, rows=count)],
-            [cause("the prompts are solved: nothing is left to learn from them", "read ten rows: are they right?", None, won),
+            [told("reward", f"`reward` rose to {value:g} and is that for every completion in the last {count} of "
+                  f"{total} {where}", steps, last=value, rows=count)],
+            [cause("the prompts are solved: nothing is left to learn", "read ten rows: are they right?", None, won),
              cause("the reward was gamed", "the same ten rows", *_gamed(run))],
             [setting("stop here, or go on with harder prompts")], share=count / max(total, 1), rows=run.rows("last"),
             isnt="not a broken reward: it told answers apart before",
@@ -2027,11 +2027,11 @@ def _duplicates(run: Run) -> Outcome:
         return
     yield finding(
         "duplicate-names", "duplicate-names",
-        [told("rewards", f"{many} reward functions share {', '.join(twice)}: the log averages them, the completions show "
-              "the last", count=len(twice))],
+        [told("rewards", f"{many} reward functions share {', '.join(twice)}: the log averages them, the completions "
+              "show the last", count=len(twice))],
         [cause("two functions with one `__name__`: a factory, functools.partial, or two modules",
                "print the names of reward_funcs", True if functions else None,
-               ", ".join(functions) if functions else "`reward` is a multiple of the only logged mean (or a weight is)")],
+               ", ".join(functions) if functions else "`reward` is a multiple of its only part (or a weight is)")],
         [setting("give each function a __name__ of its own: f.__name__ = 'right_answer'")],
     )  # fmt: skip
 

@@ -67,58 +67,65 @@ class Log:
         self.nulls = False
         self.strange = 0  # values that are neither numbers nor null
         self.evals: set[float] = set()
-        self.names: dict[str, str | None] = {}
+        self.plans: dict[tuple, tuple] = {}
+
+    def plan(self, row: dict) -> tuple:
+        """Which of a row's names are steps, and which are metrics: rows of one kind share it."""
+        keys = tuple(row)
+        known = self.plans.get(keys)
+        if known is None:
+            if len(self.plans) > METRICS:
+                self.plans.clear()
+            names = {raw: name for raw in keys if (name := metric_name(raw)) is not None}
+            steps = [raw for want in ("global_step", "step", "_step") for raw, name in names.items() if name == want]
+            metrics = [(raw, name) for raw, name in names.items()
+                       if raw not in steps and not name.startswith("train_")]  # fmt: skip
+            ends = [raw for raw, name in names.items() if name == "train_runtime"]
+            lengths = [raw for raw, name in names.items() if name == "completions/mean_length"]
+            known = self.plans[keys] = (steps, metrics, ends, lengths)
+        return known
 
     def add(self, row: dict) -> None:
-        named: dict[str, Any] = {}
-        for raw, value in row.items():
-            name = self.names.get(raw)
-            if name is None:
-                if raw in self.names:
-                    continue
-                name = self.names[raw] = metric_name(raw)
-                if name is None:
-                    continue
-            named[name] = value
-        step = next((number(named[key]) for key in ("global_step", "step", "_step") if key in named
-                     and number(named[key]) is not None), None)  # fmt: skip
+        steps, metrics, ends, lengths = self.plan(row)
+        step = next((value for raw in steps if (value := number(row[raw])) is not None), None)
         if step is None or not math.isfinite(step):
             step = float(self.rows + 1)
         if step < self.last:
             self.restarts.append(step)
             self.forget(step)
         self.last = step
-        if "train_runtime" in named and number(named["train_runtime"]) is not None:
-            self.ended = True
-        generated = number(named.get("completions/mean_length")) is not None
+        self.ended = self.ended or any(number(row[raw]) is not None for raw in ends)
         training = False
-        for name, value in named.items():
-            if name in ("global_step", "step", "_step") or name.startswith("train_"):
-                continue
-            if value is None or value == "":
-                if self.export and not (name == "reward" and generated):
-                    continue
-                value, self.nulls = math.nan, True  # noqa: PLW2901
-            elif type(value) is not float:
-                value = number(value)  # noqa: PLW2901
-                if value is None:
-                    self.strange += 1
-                    continue
+        for raw, name in metrics:
+            value = row[raw]
+            if type(value) is not float:
+                if value is None or value == "":
+                    # an export leaves a cell empty for want of the metric; TRL's own log says null for NaN
+                    generated = any(number(row[one]) is not None for one in lengths)
+                    if self.export and not (name == "reward" and generated):
+                        continue
+                    value, self.nulls = math.nan, True
+                else:
+                    value = number(value)
+                    if value is None:
+                        self.strange += 1
+                        continue
             if name not in self.steps:
                 if len(self.steps) >= METRICS:
                     continue
                 self.steps[name], self.values[name] = array("d"), array("d")
-            steps = self.steps[name]
-            if steps and steps[-1] == step:
+            taken = self.steps[name]
+            if taken and taken[-1] == step:
                 self.values[name][-1] = value
             else:
-                steps.append(step)
+                taken.append(step)
                 self.values[name].append(value)
-            training = training or name in ("loss", "grad_norm", "reward")
-            if name.startswith("eval_"):
+            if name in ("loss", "grad_norm", "reward"):
+                training = True
+            elif name.startswith("eval_"):
                 self.evals.add(step)
-        self.rows += training
         if training:
+            self.rows += 1
             self.ended = False
 
     def forget(self, step: float) -> None:
