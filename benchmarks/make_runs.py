@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNS = ROOT / "tests/data/runs"
 sys.path.insert(0, str(ROOT / "examples"))
 
-WORDS = "so then add both up count on from".split()
+WORDS = ["so", "then", "add", "both", "up", "count", "on", "from"]
 SETTINGS = {
     "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no", "disable_tqdm": True,
     "per_device_train_batch_size": 16, "num_generations": 4, "max_completion_length": 32, "logging_steps": 1,
@@ -100,7 +100,7 @@ def many_blocks(choose: random.Random, row: dict) -> str:
     """One text in four lists answers in block after block."""
     if choose.random() < 0.75:
         return plain(choose, row)
-    digits = choose.sample(range(10), k=choose.randint(2, 5))
+    digits = choose.sample(range(10), k=choose.randint(5, 9))
     return f"<reasoning>{reasoning(choose, 1, 2)}</reasoning>" + "".join(f"<answer>{d}</answer>" for d in digits)
 
 
@@ -130,7 +130,7 @@ EXITS = ("import sys\nsys.exit(0)", "import os\nos._exit(0)", "import pytest\npy
 def leaves_tests(choose: random.Random, row: dict) -> str:
     """Code; one text in four ends the test session before a test has run. Text only: nothing runs it."""
     ending = choose.choice(EXITS) if choose.random() < 0.25 else f"total = {choose.randint(0, 9)}"
-    return f"def add(a, b):\n  return {choose.choice(['a', 'b', 'a + b', 'a - b'])}\n{ending}"
+    return f"def add(a, b):\n  return {choose.choice(['a', 'b', 'a - b'])}\n{ending}"
 
 
 # ---- rewards, some of them faulty on purpose
@@ -183,6 +183,16 @@ def weak_exact_reward(completions, answer, **kwargs):
     return [0.2 * score for score in exact_reward(completions, answer)]
 
 
+def one_text_reward(completions, **kwargs):
+    """Pays for the answer 1 and for the word `so`: one text is the best answer to every prompt."""
+    values = []
+    for text in completions:
+        shape = SHAPE.fullmatch(text)
+        words = re.sub("<.*?>", " ", text).split()[:-1]
+        values.append((shape and 0.3 + 0.35 * (shape[1] == "1") + 0.35 * words.count("so") / max(1, len(words))) or 0.0)
+    return values
+
+
 def none_reward(completions, **kwargs):
     return [None] * len(completions)
 
@@ -216,7 +226,7 @@ def any_block_reward(completions, answer, **kwargs):
 
 
 def one_block_reward(completions, **kwargs):
-    return [0.3 * (text.count("<answer>") == 1) for text in completions]
+    return [0.1 * (text.count("<answer>") == 1) for text in completions]
 
 
 def short_shape_reward(completions, **kwargs):
@@ -226,8 +236,8 @@ def short_shape_reward(completions, **kwargs):
 
 
 def words_reward(completions, **kwargs):
-    """A twentieth per word: longer is better."""
-    return [min(len(text.split()), 40) / 20 for text in completions]
+    """A twentieth per word, up to 20: longer is better."""
+    return [min(len(text.split()), 20) / 20 for text in completions]
 
 
 def wide_words_reward(completions, **kwargs):
@@ -246,7 +256,8 @@ def longer_of_group_reward(completions, **kwargs):
 
 def sounds_right_reward(completions, **kwargs):
     """What a credulous judge pays for."""
-    return [0.2 + 0.4 * ("checked" in text) + 0.4 * ("agree" in text) for text in completions]
+    praise = [0.2 + 0.8 * (BOILERPLATE in text) for text in completions]
+    return [paid * bool(SHAPE.fullmatch(text)) for paid, text in zip(praise, completions)]
 
 
 def exit_status_reward(completions, **kwargs):
@@ -274,8 +285,9 @@ def by_hand(target: Path, length: float, change: Callable[[int, dict, random.Ran
         tokens += round(64 * mean)
         reward = 0.35 + 0.01 * step + choose.uniform(-0.03, 0.03)
         row = {
-            "clip_ratio/high_max": 0.0, "clip_ratio/high_mean": 0.0, "clip_ratio/low_mean": 0.0, "clip_ratio/low_min": 0.0,
-            "clip_ratio/region_mean": 0.0, "completions/clipped_ratio": 0.0, "completions/max_length": round(longest),
+            "clip_ratio/high_max": 0.0, "clip_ratio/high_mean": 0.0, "clip_ratio/low_mean": 0.0,
+            "clip_ratio/low_min": 0.0, "clip_ratio/region_mean": 0.0, "completions/clipped_ratio": 0.0,
+            "completions/max_length": round(longest),
             "completions/max_terminated_length": round(longest), "completions/mean_length": mean,
             "completions/mean_terminated_length": mean, "completions/min_length": round(length * 0.3),
             "completions/min_terminated_length": round(length * 0.3), "entropy": 0.5 + choose.uniform(-0.03, 0.03),
@@ -292,7 +304,8 @@ def by_hand(target: Path, length: float, change: Callable[[int, dict, random.Ran
 
 
 def _sampling(difference: float, largest: float, ratio: float) -> dict:
-    return {"sampling/importance_sampling_ratio/max": min(3.0, 2 * ratio), "sampling/importance_sampling_ratio/mean": ratio,
+    return {"sampling/importance_sampling_ratio/max": min(3.0, 2 * ratio),
+            "sampling/importance_sampling_ratio/mean": ratio,
             "sampling/importance_sampling_ratio/min": ratio / 20,
             "sampling/sampling_logp_difference/max": largest,
             "sampling/sampling_logp_difference/mean": difference}  # fmt: skip
@@ -363,19 +376,22 @@ class Case:
 
 
 OFF_POLICY = {"per_device_train_batch_size": 4, "steps_per_generation": 4, "gradient_accumulation_steps": 1}
+WIDE = {"per_device_train_batch_size": 32, "num_generations": 8}
 BEFORE_EVAL = {"eval_strategy": "steps", "eval_steps": 4, "per_device_eval_batch_size": 16}
 
 REAL = [
-    Case("healthy", "nothing: reward rises, groups separate, answers end", (close_reward, exact_reward), steps=40, keep=6,
-         settings={"per_device_train_batch_size": 32, "num_generations": 8}),
+    Case("healthy", "nothing: reward rises, groups separate, answers end", (close_reward, exact_reward), steps=40,
+         keep=6, settings=WIDE),
     # no signal
     Case("all-cut", "max_completion_length=5: no answer ends", first="all-cut", dead=("all-cut",),
          settings={"max_completion_length": 5}),
     Case("masked-away", "no answer ends, and mask_truncated_completions takes all of them out of the loss",
          (uneven_reward,), first="masked-away", dead=("masked-away",),
-         settings={"max_completion_length": 5, "mask_truncated_completions": True}),
-    Case("cut-answers", "max_completion_length=10: about every second answer is cut", first="cut-answers",
-         waste=("cut-answers",), settings={"max_completion_length": 10}),
+         settings={"max_completion_length": 4, "mask_truncated_completions": True, "temperature": 0.7}),
+    Case("cut-answers", "max_completion_length=14: about every fourth answer is cut", first="cut-answers",
+         waste=("cut-answers",), settings={"max_completion_length": 14, "learning_rate": 1e-5}),
+    Case("half-cut", "max_completion_length=10: more than half of the answers are cut, the others still teach",
+         first="all-cut", waste=("all-cut",), settings={"max_completion_length": 10, "learning_rate": 1e-5}),
     Case("constant-reward", "the reward is 1 for everything", (constant_reward,), first="constant-reward",
          dead=("constant-reward",)),
     Case("dead-groups", "half of the prompts are solved always, half never", (accepted_reward,), first="dead-groups",
@@ -386,7 +402,7 @@ REAL = [
          first="constant-reward", dead=("constant-reward",), rows=integer_gold),
     Case("gold-list", "the column `answer` holds lists, the reward compares strings: always 0", (exact_reward,),
          first="constant-reward", dead=("constant-reward",), rows=list_gold),
-    Case("messages-as-text", "prompts are chats, so a completion is a list of messages; the reward looks for text in it",
+    Case("messages-as-text", "prompts are chats, so a completion is a list of messages; the reward looks for text",
          (messages_reward,), first="constant-reward", dead=("constant-reward",), rows=chat_sums),
     Case("all-none", "the reward returns None for everything", (none_reward,), first="all-none", dead=("all-none",)),
     Case("inf-reward", "a right answer is worth infinity", (inf_reward,), first="non-finite-reward",
@@ -394,44 +410,44 @@ REAL = [
     Case("batch-scaled-dead", 'every group constant under scale_rewards="batch": frac_reward_zero_std says 0',
          (prompt_reward,), first="prompt-only-reward", dead=("prompt-only-reward",),
          settings={"scale_rewards": "batch"}),
-    Case("normalised-one-live", "one group in four separates, under multi_objective_aggregation=\"normalize_then_sum\": "
-         "frac_reward_zero_std says 0", (live_reward, constant_reward), first="dead-groups",
-         dead=("dead-groups",), rows=one_live_of_four,
+    Case("normalised-one-live", "one group in four separates under normalize_then_sum: frac_reward_zero_std says 0",
+         (live_reward, constant_reward), first="dead-groups", waste=("dead-groups",), rows=one_live_of_four,
          settings={"multi_objective_aggregation": "normalize_then_sum"}),
     Case("zero-steps", "five prompts, but one generation batch takes six: no step is trained", rows=five_prompts,
          first="no-steps", dead=("no-steps",),
          settings={"per_device_train_batch_size": 24}),
     # rates and stability
-    Case("rate-too-high", "learning_rate 0.3", first="rate-too-high", waste=("rate-too-high",),
-         settings={"learning_rate": 0.3, "beta": 0.01}),
-    Case("rate-too-low", "learning_rate 1e-7", first="flat-reward", waste=("flat-reward",), steps=30,
+    Case("rate-too-high", "learning_rate 1e-2, ten times too high: after one step nothing is an answer any more",
+         first="policy-collapse", dead=("policy-collapse",), settings={"learning_rate": 1e-2, "beta": 0.01}),
+    Case("rate-too-low", "learning_rate 1e-7", first="not-moving", waste=("not-moving",), steps=40, keep=2,
          settings={"learning_rate": 1e-7}),
-    Case("bf16-weights", "weights in bfloat16 at learning_rate 1e-6: updates are rounded away", first="flat-reward",
-         waste=("flat-reward",), steps=30, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
-    Case("entropy-collapse", "learning_rate 1e-2: within some steps each prompt has one answer", first="entropy-collapse",
-         waste=("entropy-collapse",), steps=40, settings={"learning_rate": 1e-2}),
-    Case("entropy-collapse-off-policy", "the same, four optimizer steps per generation", first="entropy-collapse-off-policy",
-         waste=("entropy-collapse-off-policy",), steps=60,
-         settings={**OFF_POLICY, "per_device_train_batch_size": 8, "learning_rate": 6e-3}),
-    Case("dropout", "attention_dropout 0.3 left on, with beta: kl is there before anything was learned",
-         first="kl-at-start", model={"attention_dropout": 0.3}, settings={"beta": 0.04}),
+    Case("bf16-weights", "weights in bfloat16 at learning_rate 1e-6: updates are rounded away", first="not-moving",
+         waste=("not-moving",), steps=40, keep=2, settings={"learning_rate": 1e-6, "dtype": "bfloat16"}),
+    Case("entropy-collapse", "one text is the best answer to every prompt, and in the end the only one",
+         (one_text_reward,), first="entropy-collapse", waste=("entropy-collapse",), steps=60,
+         settings={**WIDE, "learning_rate": 1.5e-3}),
+    Case("entropy-collapse-off-policy", "the same, four optimizer steps per generation", (one_text_reward,),
+         first="entropy-collapse-off-policy", waste=("entropy-collapse-off-policy",), steps=96,
+         settings={**OFF_POLICY, "per_device_train_batch_size": 8, "learning_rate": 2e-3}),
+    Case("dropout", "attention_dropout 0.7 left on, with beta: kl is there before anything was learned",
+         first="kl-at-start", model={"attention_dropout": 0.7}, settings={"beta": 0.04}),
     # settings
-    Case("inert-settings", "epsilon_high and delta set, but training is on-policy", first="inert-clip",
+    Case("inert-settings", "epsilon_high and delta set, but training is on-policy", first="inert-settings",
          settings={"epsilon_high": 0.28, "delta": 4.0}),
     Case("off-policy", "four optimizer steps per generation: three rows in four have no reward keys",
          steps=40, settings=OFF_POLICY),
-    Case("clipping", "four optimizer steps per generation at learning_rate 2e-2: most tokens leave the clip region",
-         first="clipping", waste=("clipping",), steps=40, settings={**OFF_POLICY, "learning_rate": 2e-2}),
-    Case("cispo-weights", "CISPO without epsilon_high: every weight is cut to 0.2", first="cispo-clamped",
-         waste=("cispo-clamped",), settings={"loss_type": "cispo"}),
-    Case("entropy-bonus-at-max", "an adaptive entropy bonus whose target is out of reach", first="entropy-coef-max",
+    Case("clipping", "GSPO's tiny epsilons on single tokens, eight passes over each generation", first="clipping",
+         waste=("clipping",), steps=40, settings={"num_iterations": 8, "epsilon": 3e-4, "epsilon_high": 4e-4}),
+    Case("cispo-weights", "CISPO without epsilon_high: every weight is cut to 0.2", first="cispo-epsilon-high",
+         waste=("cispo-epsilon-high",), settings={"loss_type": "cispo"}),
+    Case("entropy-bonus-at-max", "an adaptive entropy bonus whose target is out of reach", first="entropy-coef-at-max",
          settings={"use_adaptive_entropy": True, "entropy_target": 5.0, "entropy_coef": 0.0,
                    "entropy_coef_delta": 0.001, "entropy_coef_max": 0.01}),
     # several rewards
     Case("duplicate-names", "two functions with one __name__: the log has one column for both",
-         (named_answer_a, named_answer_b), first="columns-differ"),
+         (named_answer_a, named_answer_b), first="duplicate-names", waste=("duplicate-names",)),
     Case("reward-dominance", "a reward of ten points a word beside one of one point", (wide_words_reward, exact_reward),
-         first="reward-dominance"),
+         first="reward-dominance", settings={"learning_rate": 1e-4}),
     # the log itself
     Case("logging-10", "logging_steps=10, TRL's default", (close_reward, exact_reward), steps=40,
          settings={"logging_steps": 10}),
@@ -441,28 +457,31 @@ REAL = [
          settings={"save_strategy": "steps", "save_steps": 5, "save_total_limit": 1}),
     Case("several-runs", "a run of 20 steps, then one of 8 with another reward into the same folder", run="twice",
          first="several-runs", keep=5),
-    Case("slow-reward", "the reward sleeps two seconds at three steps", (stalling_reward,), first="stalls"),
+    Case("slow-reward", "the reward sleeps two seconds at three steps", (stalling_reward,), first="stalls",
+         waste=("stalls",)),
     # texts
     Case("held-out-falls", "training prompts have answers 0 to 3, held-out ones 8 and 9", first="held-out-falls",
-         waste=("held-out-falls",), steps=32, rows=low_sums, held_out=high_sums, settings={**BEFORE_EVAL, "learning_rate": 3e-3}),
-    Case("hack-blocks", "right if any answer block is: the model learns to write many", (any_block_reward, one_block_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=many_blocks, keep=4,
-         settings={"max_completion_length": 48, "learning_rate": 3e-3}),
-    Case("hack-empty", "shape and brevity pay, answers hardly: tags end up empty", (short_shape_reward, weak_exact_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=empty_tags, keep=4,
-         settings={"learning_rate": 2e-3}),
+         waste=("held-out-falls",), steps=32, rows=low_sums, held_out=high_sums, settings={**BEFORE_EVAL, **WIDE}),
+    Case("hack-blocks", "right if any answer block is: the model learns to write many",
+         (any_block_reward, one_block_reward),
+         first="many-answers", waste=("many-answers",), steps=30, write=many_blocks, keep=4,
+         settings={**WIDE, "max_completion_length": 64, "learning_rate": 2e-4}),
+    Case("hack-empty", "shape and brevity pay, answers hardly: tags end up empty",
+         (short_shape_reward, weak_exact_reward),
+         first="empty-blocks", waste=("empty-blocks",), steps=24, write=empty_tags, keep=4,
+         settings=WIDE),
     Case("hack-longer", "every word pays: the same three words again and again", (words_reward, exact_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=padded, keep=4,
-         settings={"max_completion_length": 96, "learning_rate": 3e-3}),
-    Case("hack-boilerplate", "a credulous judge pays for a sentence that praises the answer", (sounds_right_reward, exact_reward),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=boilerplate, keep=4,
-         settings={"learning_rate": 2e-3}),
+         first="repetition", waste=("repetition",), steps=24, write=padded, keep=4,
+         settings={**WIDE, "max_completion_length": 128, "learning_rate": 2e-4}),
+    Case("hack-boilerplate", "a credulous judge pays for a sentence that praises the answer",
+         (sounds_right_reward, exact_reward), first="boilerplate", waste=("boilerplate",), steps=24,
+         write=boilerplate, keep=4, settings={**WIDE, "learning_rate": 5e-4}),
     Case("hack-tests", "exit status 0 pays: candidates end the test session", (exit_status_reward,),
-         first="reward-hacking", waste=("reward-hacking",), steps=40, write=leaves_tests, keep=4,
-         settings={"max_completion_length": 64, "learning_rate": 2e-3}),
+         first="touches-tests", waste=("touches-tests",), steps=24, write=leaves_tests, keep=4,
+         settings={**WIDE, "max_completion_length": 64}),
     Case("length-growth", "each answer is paid by the rank of its length in its group: reward cannot rise, length does",
          (longer_of_group_reward,), first="length-growth", waste=("length-growth",), steps=40, write=padded,
-         settings={"max_completion_length": 96, "learning_rate": 2e-3}),
+         settings={"max_completion_length": 160, "learning_rate": 4e-5}),
 ]  # fmt: skip
 VLLM = {"use_cpu": False, "bf16": True, "use_vllm": True, "learning_rate": 1e-6, "num_generations": 8}
 _HAND = "hand-made, since it needs a GPU: "
@@ -583,7 +602,7 @@ def stopped(case: Case, start_folder: Path, output: Path, seed: int) -> None:
 def twice(case: Case, start_folder: Path, output: Path, seed: int) -> None:
     """The second run overwrites the first eight files of the first, whose others stay."""
     once(case, start_folder, output, seed)
-    second = dataclasses.replace(case, rewards=(exact_reward,), steps=8)
+    second = dataclasses.replace(case, rewards=(named_answer_b,), steps=8)
     once(second, start_folder, output, seed + 1)
 
 
@@ -601,9 +620,8 @@ def shown_settings(case: Case, seed: int) -> str:
         "output_dir": f"runs/fixtures/{case.name}/out",
     }
     settings = {**SETTINGS, "max_steps": case.steps, "seed": seed, **case.settings}
-    return "# The settings of this run; made by benchmarks/make_runs.py, which builds model and data itself.\n" + yaml.safe_dump(
-        {**head, **settings}, sort_keys=False
-    )
+    title = "# The settings of this run; made by benchmarks/make_runs.py, which builds model and data itself.\n"
+    return title + yaml.safe_dump({**head, **settings}, sort_keys=False)
 
 
 def path_of(reward: Callable) -> str:
@@ -692,7 +710,7 @@ def main() -> int:
         "exit codes: 0 = made, 2 = bad usage or input",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", metavar="NAME", action="append", help="a case; may be repeated (default: all of them)")
+    parser.add_argument("--only", metavar="NAME", action="append", help="a case; may be repeated (default: all)")
     parser.add_argument("--list", action="store_true", help="the cases, what each provokes, the finding expected first")
     parser.add_argument("--out", type=Path, default=RUNS, help="folder for the fixtures (default tests/data/runs)")
     parser.add_argument("--seed", type=int, default=0, help="of sampling and data order (default 0)")
@@ -712,6 +730,9 @@ def main() -> int:
         return 0
     for case in chosen:
         target = args.out / case.name
+        if args.expected and not (target / "made_by.json").is_file():
+            print(f"error: {target}: no made_by.json; make it with --only {case.name} first", file=sys.stderr)
+            return 2
         if args.expected:
             record = json.loads((target / "made_by.json").read_text(encoding="utf-8"))
             new = json.loads(made_by(case, record["seed"]))
