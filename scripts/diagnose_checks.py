@@ -62,6 +62,7 @@ _T = Threshold
 _SIGNS = {
     "many-answers": "several answer blocks", "empty-blocks": "an empty block",
     "repetition": "word quadruples mostly repeated", "copied-prompt": "the prompt's end",
+    "boilerplate": "five words in a row that half of the prompts get",
 }  # fmt: skip
 THRESHOLDS = (
     _T("no-steps", "no-steps", "rows of training", "below", 1, "rows", "dead", "run", "and the run has ended"),
@@ -149,7 +150,7 @@ THRESHOLDS = (
        "", "tell", JUDGEMENT),
     *(_T(name, name, f"share of the best-paid texts with {what}", "at least", 0.3, "", "waste", JUDGEMENT,
          "and twice the share among the worst paid")
-      for name, what in (*_SIGNS.items(), ("boilerplate", "a line that half of the prompts get"))),
+      for name, what in _SIGNS.items()),
     *(_T(f"{name}-grown", name, f"share of all texts with {what}, in the last third of the files", "at least", 0.8, "",
          "waste", JUDGEMENT, "and twice the share of the first third, while `reward` rises")
       for name, what in _SIGNS.items()),
@@ -215,7 +216,7 @@ class Kind:
 _NO_SIGNAL = ("prompt-only-reward", "dead-groups", "no-gradient", "not-moving", "silent-reward", "length-bias")
 _SIGN = "a sign in a text proves nothing: read the rows"
 _LED_TO = ("entropy-collapse", "entropy-collapse-off-policy", "duplicate-completions", "constant-reward", "dead-groups",
-           "no-gradient", "not-moving", "length-growth", "length-bias", "part-falls")  # fmt: skip
+           "no-gradient", "not-moving", "length-bias", "part-falls")  # fmt: skip
 KINDS = {
     "no-steps": Kind("No training step was made", "not a fault of the model or the reward: neither was used"),
     "non-finite-gradient": Kind(
@@ -295,7 +296,7 @@ KINDS = {
     ),
     "length-growth": Kind(
         "Completions grow, the reward does not", "growth with a rising reward is reasoning", "length-growth",
-        ("length-bias",),
+        ("length-bias", "repetition", "boilerplate"),
     ),
     "held-out-falls": Kind(
         "The reward rises, the held-out reward falls", "one falling evaluation is noise", "held-out-falls",
@@ -304,7 +305,7 @@ KINDS = {
     "empty-blocks": Kind("Empty blocks are paid for", _SIGN, None, _LED_TO),
     "repetition": Kind("Repetition is paid for", _SIGN, None, ("all-cut", "cut-answers", *_LED_TO)),
     "copied-prompt": Kind("Copies of the prompt are paid for", _SIGN, None, _LED_TO),
-    "boilerplate": Kind("A line for every prompt is paid for", _SIGN, None, _LED_TO),
+    "boilerplate": Kind("A phrase for every prompt is paid for", _SIGN, None, _LED_TO),
     "touches-tests": Kind("Well-paid code reaches for the test runner", _SIGN, None, _LED_TO),
     "tool-failures": Kind("Tool calls fail", "a model that calls no tool has a frequency of 0, not of 1"),
     "part-falls": Kind("One reward falls while the sum rises", "a trade may be wanted: then weigh it"),
@@ -1633,7 +1634,7 @@ SIGNS = {
     "empty-blocks": "an empty block",
     "repetition": "the same words over and over",
     "copied-prompt": "the prompt copied out",
-    "boilerplate": "a line shared by unrelated prompts",
+    "boilerplate": "a phrase shared by unrelated prompts",
     "touches-tests": "reaches for the test runner",
 }
 PAID = tuple(name for name in SIGNS if name != "touches-tests")
@@ -2251,7 +2252,7 @@ def loops(text: str) -> bool:
     (True, False)
     """
     words = text[-6000:].split()
-    if len(words) < 40:
+    if len(words) < 20:
         return False
     quads = [tuple(words[place : place + 4]) for place in range(len(words) - 3)]
     return len(set(quads)) < 0.5 * len(quads)
@@ -2462,7 +2463,7 @@ def _texts(made: Batch, columns: dict, rewards, matrix, total, advantage, size: 
     shared = _shared(texts, prompts)
     for place in range(made.rows):
         found = signs_of(texts[place], prompts[place])
-        if any(line in shared and line != texts[place].strip() for line in texts[place].splitlines()):
+        if shared[place]:
             found.add("boilerplate")
         for name in found:
             counts[f"sign:{name}"] += 1
@@ -2480,15 +2481,30 @@ def _extreme(advantage: np.ndarray, size: int, side: int) -> np.ndarray:
     return ((groups == groups.max(axis=1, keepdims=True)) & (groups > 1e-9)).reshape(-1)
 
 
-def _shared(texts: list[str], prompts: list[str]) -> set[str]:
-    """Lines of 30 characters and more that stand in the answers to half of at least 4 prompts."""
-    by_line: dict[str, set[str]] = {}
-    for text, prompt in zip(texts, prompts):
-        for line in set(text.splitlines()):
-            if len(line) >= 30:
-                by_line.setdefault(line, set()).add(prompt)
+def grams(text: str) -> set[tuple[str, ...]]:
+    """Five words in a row, tags apart.
+
+    >>> sorted(grams("<a>one two three</a> four five six"))
+    [('one', 'two', 'three', 'four', 'five'), ('two', 'three', 'four', 'five', 'six')]
+    """
+    words = re.sub(r"<[^<>]*>", " ", text[:20000]).split()
+    return {tuple(words[place : place + 5]) for place in range(len(words) - 4)}
+
+
+def _shared(texts: list[str], prompts: list[str]) -> list[bool]:
+    """Which texts hold five words in a row that the answers to half of at least 3 prompts hold.
+
+    A text that other prompts got word for word is a collapse, one that loops is repetition: neither counts.
+    """
+    held, asked = [grams(text) for text in texts], {}
+    whole: dict[str, set[str]] = {}
+    for text, prompt, found in zip(texts, prompts, held):
+        whole.setdefault(text, set()).add(prompt)
+        for gram in found:
+            asked.setdefault(gram, set()).add(prompt)
     different = len(set(prompts))
-    return {line for line, asked in by_line.items() if different >= 4 and len(asked) >= different / 2}
+    common = {gram for gram, by in asked.items() if len(by) >= different / 2} if different >= 3 else set()
+    return [bool(found & common) and len(whole[text]) == 1 and not loops(text) for text, found in zip(texts, held)]
 
 
 __all__ = ["BY_KEY", "Batch", "CHECKS", "KINDS", "Run", "Series", "THRESHOLDS", "batch", "curves", "examine",
