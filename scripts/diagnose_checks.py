@@ -279,11 +279,11 @@ KINDS = {
     "kl-growth": Kind("The policy leaves the reference", "some growth is what learning looks like"),
     "entropy-collapse": Kind(
         "The policy has lost its variety", "low entropy with a high, rising reward and live groups is learning",
-        "entropy-collapse", ("duplicate-completions", "dead-groups", "no-gradient", "not-moving"),
+        "entropy-collapse", ("duplicate-completions", "dead-groups", "no-gradient", "not-moving", "boilerplate"),
     ),
     "entropy-collapse-off-policy": Kind(
         "The policy has lost its variety, and the clip helps", "low entropy with live groups is learning",
-        "entropy-collapse-off-policy", ("duplicate-completions", "dead-groups", "no-gradient", "not-moving"),
+        "entropy-collapse-off-policy", ("duplicate-completions", "dead-groups", "no-gradient", "not-moving", "boilerplate"),
     ),
     "expert-mismatch": Kind(
         "Gradient spikes come with sampler mismatch", "not the learning rate alone", "expert-mismatch",
@@ -305,7 +305,7 @@ KINDS = {
     "empty-blocks": Kind("Empty blocks are paid for", _SIGN, None, _LED_TO),
     "repetition": Kind("Repetition is paid for", _SIGN, None, ("all-cut", "cut-answers", *_LED_TO)),
     "copied-prompt": Kind("Copies of the prompt are paid for", _SIGN, None, _LED_TO),
-    "boilerplate": Kind("A phrase for every prompt is paid for", _SIGN, None, _LED_TO),
+    "boilerplate": Kind("A phrase for every prompt is paid for", _SIGN, None, _LED_TO[2:]),
     "touches-tests": Kind("Well-paid code reaches for the test runner", _SIGN, None, _LED_TO),
     "tool-failures": Kind("Tool calls fail", "a model that calls no tool has a frequency of 0, not of 1"),
     "part-falls": Kind("One reward falls while the sum rises", "a trade may be wanted: then weigh it"),
@@ -2494,7 +2494,7 @@ def grams(text: str) -> set[tuple[str, ...]]:
 def _shared(texts: list[str], prompts: list[str]) -> list[bool]:
     """Which texts hold five words in a row that the answers to half of at least 3 prompts hold.
 
-    A text that other prompts got word for word is a collapse, one that loops is repetition: neither counts.
+    A text that most prompts got word for word is a collapse, one that loops is repetition: neither counts.
     """
     held, asked = [grams(text) for text in texts], {}
     whole: dict[str, set[str]] = {}
@@ -2504,7 +2504,10 @@ def _shared(texts: list[str], prompts: list[str]) -> list[bool]:
             asked.setdefault(gram, set()).add(prompt)
     different = len(set(prompts))
     common = {gram for gram, by in asked.items() if len(by) >= different / 2} if different >= 3 else set()
-    return [bool(found & common) and len(whole[text]) == 1 and not loops(text) for text, found in zip(texts, held)]
+    return [
+        bool(found & common) and len(whole[text]) <= different / 2 and not loops(text)
+        for text, found in zip(texts, held)
+    ]
 
 
 __all__ = ["BY_KEY", "Batch", "CHECKS", "KINDS", "Run", "Series", "THRESHOLDS", "batch", "curves", "examine",
