@@ -36,7 +36,7 @@ def test_every_case_has_a_fixture_and_every_fixture_a_case():
 
 def test_all_fixtures_together_stay_small():
     sizes = {name: make_runs.size_of(RUNS / name) for name in CASES}
-    assert sum(sizes.values()) < 1_800_000 and max(sizes.values()) < 150_000, sizes
+    assert sum(sizes.values()) < 1_900_000 and max(sizes.values()) < 150_000, sizes
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -158,7 +158,7 @@ def test_group_metrics_are_blind_where_the_completions_are_not():
         assert set(series(name, "frac_reward_zero_std")) == {0.0}
     assert dead_share("batch-scaled-dead") == 1 == dead_share("prompt-only-reward")
     assert dead_share("normalised-one-live") > 0.7
-    assert min(series("prompt-only-reward", "reward_std")) > 1
+    assert min(series("prompt-only-reward", "reward_std")) > 0.5
 
 
 def test_rows_between_generations_hold_no_reward():
