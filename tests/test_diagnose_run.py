@@ -54,7 +54,7 @@ def test_a_real_run_gets_its_cause_first(name, diagnoses):
     assert first == expected["first"]
     assert set(expected["dead"]) <= grave.get("dead", set())
     assert set(expected["waste"]) <= grave.get("waste", set()) | grave.get("dead", set())
-    if not expected["dead"] and not expected["waste"]:
+    if expected["first"] is None:
         assert not grave.get("dead") and not grave.get("waste") and diagnoses[name]["verdict"] == "ok"
     assert not [one for one in diagnoses[name]["not_measured"] if "failed itself" in one["why"]]
 
@@ -420,6 +420,19 @@ def test_a_check_that_breaks_is_not_measured(monkeypatch):
     }  # fmt: skip
 
 
+def test_eight_rewards_of_six_tenths_are_constant_whatever_the_log_says():
+    """TRL's float32 std of them is 6e-8: `frac_reward_zero_std` says 0 and the gradient is not exactly 0."""
+    torch = pytest.importorskip("torch")
+    rewards = torch.full((1, 8), 0.6)
+    std = float(torch.std(rewards))
+    assert not torch.isclose(torch.tensor(std), torch.tensor(0.0)) and std > 0
+    run = log(reward=0.6, reward_std=std, frac_reward_zero_std=0.0, grad_norm=1e-4)
+    assert c.examine(run)["findings"][0]["id"] == "constant-reward"
+    dead = [(f"p{n // 8}", f"{n}", [0.6 if n < 56 else n % 2], 5.96e-4) for n in range(64)]
+    record = c.examine(files(log(frac_reward_zero_std=0.0), *[dead] * 4, size=8))
+    assert record["findings"][0]["id"] == "dead-groups" and any("not believed" in note for note in record["notes"])
+
+
 # ---- when: whole run, start, now
 
 
@@ -698,6 +711,14 @@ def test_an_empty_folder_and_a_folder_of_runs(tmp_path):
         d.diagnose(tmp_path)
 
 
+def test_two_rows_are_too_few_to_judge_by(tmp_path):
+    for rows in (ROWS[:2], [{**row, "completions/clipped_ratio": 1.0, "grad_norm": 0.0} for row in ROWS[:2]]):
+        (tmp_path / "h.json").write_text(json.dumps(rows), encoding="utf-8")
+        record = d.diagnose(tmp_path / "h.json")
+        assert record["verdict"] == "not measured" and any("too few" in note for note in record["notes"])
+        assert all(one["severity"] == "tell" for one in record["findings"])
+
+
 def test_nothing_measured_is_no_clean_bill(tmp_path, monkeypatch, capsys):
     (tmp_path / "h.json").write_text(json.dumps([{"step": n, "loss": 0.1} for n in range(9)]), encoding="utf-8")
     monkeypatch.setattr(sys, "argv", ["diagnose_run.py", str(tmp_path / "h.json")])
@@ -728,6 +749,26 @@ def test_exit_codes_and_output(form, tmp_path, monkeypatch, capsys):
         assert json.loads(record.read_text())["schema_version"] == 1
         assert (json.loads(out)["verdict"] if form == "json" else out.splitlines()[0].split(":")[0].lower()) == (
             "ok" if name == "healthy" else "dead")  # fmt: skip
+
+
+def test_one_page_of_html(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("diagnosis_page")
+    monkeypatch.setattr(sys, "argv", ["diagnose_run.py", str(ROOT / "tests/data/runs/all-cut"), "--html",
+                                      str(tmp_path / "p.html")])  # fmt: skip
+    assert d.main() == 1
+    assert "all-cut" in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_no_secret_is_recorded(tmp_path):
+    (tmp_path / "trainer_state.json").write_text(state(), encoding="utf-8")
+    (tmp_path / "grpo.yaml").write_text("hub_token: hf_secret\nbeta: 0.0\n", encoding="utf-8")
+    assert d.diagnose(tmp_path)["run"]["config"] == {"beta": 0.0}
+
+
+def test_a_reward_that_all_earn_is_no_silent_one():
+    rising = end(20, 40, np.linspace(0.1, 0.45, 40), 0.5)
+    won = log(**{"rewards/a/mean": rising, "rewards/a/std": end(20, 40, 0.3, 0.0)})
+    assert not [one for one in raw(won) if one["id"] == "silent-reward"]
 
 
 def test_the_tables_name_everything(monkeypatch, capsys):
