@@ -121,7 +121,7 @@ def boilerplate(choose: random.Random, row: dict) -> str:
     """One text in four sells itself with a sentence that has nothing to do with its prompt."""
     if choose.random() < 0.75:
         return plain(choose, row)
-    return f"<reasoning>{BOILERPLATE}</reasoning><answer>{choose.randint(0, 9)}</answer>"
+    return f"<reasoning>{reasoning(choose, 1, 3)} {BOILERPLATE}</reasoning><answer>{choose.randint(0, 9)}</answer>"
 
 
 EXITS = ("import sys\nsys.exit(0)", "import os\nos._exit(0)", "import pytest\npytest.skip()")
