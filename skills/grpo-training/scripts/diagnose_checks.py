@@ -5,7 +5,8 @@ answers with findings, with "fine", or with "not measured" and what would make i
 never fine. Every number a check compares with stands in THRESHOLDS, and nowhere else.
 
 Facts this rests on (read in TRL 1.16, trainer/grpo_trainer.py): `reward_std` is taken over the whole batch;
-`frac_reward_zero_std` is blind with `scale_rewards="batch"`, with `normalize_then_sum`, and where every reward is None;
+`frac_reward_zero_std` is blind with `scale_rewards="batch"`, with `normalize_then_sum`, where every reward is None, and
+to eight equal rewards of 0.3, 0.6 or 0.7, whose float32 std is 6e-8 and so not close to 0 (run);
 `completions/clipped_ratio` is the share of completions without an end token; importance ratios are logged after the
 cut; rows between generations hold no reward; the loss is no sign of health in either direction.
 """
@@ -62,6 +63,7 @@ _T = Threshold
 _SIGNS = {
     "many-answers": "several answer blocks", "empty-blocks": "an empty block",
     "repetition": "word quadruples mostly repeated", "copied-prompt": "the prompt's end",
+    "boilerplate": "five words in a row that half of the prompts get",
 }  # fmt: skip
 THRESHOLDS = (
     _T("no-steps", "no-steps", "rows of training", "below", 1, "rows", "dead", "run", "and the run has ended"),
@@ -149,7 +151,7 @@ THRESHOLDS = (
        "", "tell", JUDGEMENT),
     *(_T(name, name, f"share of the best-paid texts with {what}", "at least", 0.3, "", "waste", JUDGEMENT,
          "and twice the share among the worst paid")
-      for name, what in (*_SIGNS.items(), ("boilerplate", "a line that half of the prompts get"))),
+      for name, what in _SIGNS.items()),
     *(_T(f"{name}-grown", name, f"share of all texts with {what}, in the last third of the files", "at least", 0.8, "",
          "waste", JUDGEMENT, "and twice the share of the first third, while `reward` rises")
       for name, what in _SIGNS.items()),
@@ -215,7 +217,7 @@ class Kind:
 _NO_SIGNAL = ("prompt-only-reward", "dead-groups", "no-gradient", "not-moving", "silent-reward", "length-bias")
 _SIGN = "a sign in a text proves nothing: read the rows"
 _LED_TO = ("entropy-collapse", "entropy-collapse-off-policy", "duplicate-completions", "constant-reward", "dead-groups",
-           "no-gradient", "not-moving", "length-growth", "length-bias", "part-falls")  # fmt: skip
+           "no-gradient", "not-moving", "length-bias", "part-falls")  # fmt: skip
 KINDS = {
     "no-steps": Kind("No training step was made", "not a fault of the model or the reward: neither was used"),
     "non-finite-gradient": Kind(
@@ -278,11 +280,12 @@ KINDS = {
     "kl-growth": Kind("The policy leaves the reference", "some growth is what learning looks like"),
     "entropy-collapse": Kind(
         "The policy has lost its variety", "low entropy with a high, rising reward and live groups is learning",
-        "entropy-collapse", ("duplicate-completions", "dead-groups", "no-gradient", "not-moving"),
+        "entropy-collapse", ("duplicate-completions", "dead-groups", "no-gradient", "not-moving", "boilerplate"),
     ),
     "entropy-collapse-off-policy": Kind(
         "The policy has lost its variety, and the clip helps", "low entropy with live groups is learning",
-        "entropy-collapse-off-policy", ("duplicate-completions", "dead-groups", "no-gradient", "not-moving"),
+        "entropy-collapse-off-policy",
+        ("duplicate-completions", "dead-groups", "no-gradient", "not-moving", "boilerplate"),
     ),
     "expert-mismatch": Kind(
         "Gradient spikes come with sampler mismatch", "not the learning rate alone", "expert-mismatch",
@@ -295,7 +298,7 @@ KINDS = {
     ),
     "length-growth": Kind(
         "Completions grow, the reward does not", "growth with a rising reward is reasoning", "length-growth",
-        ("length-bias",),
+        ("length-bias", "repetition", "boilerplate"),
     ),
     "held-out-falls": Kind(
         "The reward rises, the held-out reward falls", "one falling evaluation is noise", "held-out-falls",
@@ -304,7 +307,7 @@ KINDS = {
     "empty-blocks": Kind("Empty blocks are paid for", _SIGN, None, _LED_TO),
     "repetition": Kind("Repetition is paid for", _SIGN, None, ("all-cut", "cut-answers", *_LED_TO)),
     "copied-prompt": Kind("Copies of the prompt are paid for", _SIGN, None, _LED_TO),
-    "boilerplate": Kind("A line for every prompt is paid for", _SIGN, None, _LED_TO),
+    "boilerplate": Kind("A phrase for every prompt is paid for", _SIGN, None, _LED_TO[2:]),
     "touches-tests": Kind("Well-paid code reaches for the test runner", _SIGN, None, _LED_TO),
     "tool-failures": Kind("Tool calls fail", "a model that calls no tool has a frequency of 0, not of 1"),
     "part-falls": Kind("One reward falls while the sum rises", "a trade may be wanted: then weigh it"),
@@ -533,7 +536,7 @@ class Run:
             return self.known("max_completion_length")
         longest, cut = self.get("completions/max_length"), self.get("completions/clipped_ratio")
         if longest is not None and cut is not None and np.nanmax(cut.values) > 0:
-            return int(np.nanmax(longest.values))
+            return int(longest.finite().values.max())
         return None
 
     @functools.cached_property
@@ -896,7 +899,7 @@ def _longer(run: Run) -> int:
     """A limit to try: twice the present one; where few are cut, the longest that ended, and a quarter (judgement)."""
     cut, ended = run.get("completions/clipped_ratio"), run.get("completions/max_terminated_length")
     if cut is not None and ended is not None and _recent(cut) < 0.2 and run.limit:
-        return max(run.limit + 1, math.ceil(1.25 * float(np.nanmax(ended.values))))
+        return max(run.limit + 1, math.ceil(1.25 * float(ended.finite().values.max())))
     return 2 * (run.limit or 512)
 
 
@@ -966,7 +969,7 @@ def _constant(run: Run) -> Outcome:
         count, where, steps, value, total = _same(run, f"rewards/{name}/mean", f"rewards/{name}/std", name)
         if BY_KEY["silent-reward"].hit(count):
             silent.append((name, count, where, steps, value, total))
-    top = [one for one in silent if one[4] == 1]  # a reward that everything earns has done its work
+    top = [one for one in silent if one[4] == 1 or _earned(run, one[0], one[1], one[4])]  # it has done its work
     silent = [one for one in silent if one not in top]
     if silent:
         tag = run.text_counts
@@ -976,7 +979,7 @@ def _constant(run: Run) -> Outcome:
                   f"{count} of {total} {where}", steps, last=value) for name, count, where, steps, value, total
              in silent],
             [cause("the template already wrote the opening tag into the prompt", "completions hold `</think>` and no "
-                   "`<think>`", True if tag["think-closed-only"] > 0.3 * max(tag["read"], 1) else None,
+                   "`<think>`", None if not tag["read"] else tag["think-closed-only"] > 0.3 * tag["read"],
                    f"{tag['think-closed-only']} of {tag['read']} texts close a tag they did not open"),
              *_constant_causes(run, silent[0][4])],
             [setting("mend this reward, or give it no weight: a format reward must take a missing opening tag "
@@ -992,7 +995,9 @@ def _same(run: Run, mean: str, std: str, name: str | None) -> tuple[int, str, tu
     """How many of the last rows (or files) had one reward for all, and that reward."""
     values, deviations = run.series.get(mean), run.series.get(std)
     if values is not None and deviations is not None and len(values) == len(deviations):
-        flags = (deviations.values == 0) & np.isfinite(values.values)
+        # TRL's float32 std of eight times 0.6 is 6e-8, not 0.
+        small = 1e-6 * np.maximum(1, np.abs(values.values))
+        flags = np.isfinite(values.values) & (deviations.values <= small)
         count = tail(flags)
         while count and abs(values.values[-count] - values.values[-1]) > 1e-6:  # one value for all of these rows
             count -= 1
@@ -1011,6 +1016,13 @@ def _same(run: Run, mean: str, std: str, name: str | None) -> tuple[int, str, tu
         same = np.array([one.means.get(name) == value for one in files])
     count = tail(flags & same)
     return count, "files", (files[-count].step if count else None, files[-1].step), value, len(files)
+
+
+def _earned(run: Run, name: str, count: int, value: float) -> bool:
+    """Whether a reward rose to the value that all completions now get."""
+    series = run.get(f"rewards/{name}/mean")
+    lived = series.finite().values[:-count] if series is not None else np.array([])
+    return len(lived) >= LEAST and value > lived[:LEAST].mean() and value >= lived.max() - 1e-6
 
 
 def _won(run: Run, count: int, value: float) -> str:
@@ -1633,7 +1645,7 @@ SIGNS = {
     "empty-blocks": "an empty block",
     "repetition": "the same words over and over",
     "copied-prompt": "the prompt copied out",
-    "boilerplate": "a line shared by unrelated prompts",
+    "boilerplate": "a phrase shared by unrelated prompts",
     "touches-tests": "reaches for the test runner",
 }
 PAID = tuple(name for name in SIGNS if name != "touches-tests")
@@ -2066,7 +2078,8 @@ def examine(run: Run) -> dict:
     found, passed, missing = [], [], []
     for known in CHECKS:
         try:
-            outcomes = list(known.run(run))
+            with np.errstate(all="ignore"):  # a reward of 1e308 is the user's, and no noise on stderr
+                outcomes = list(known.run(run))
         except Exception as error:  # a fault of ours may not pass as fine, nor hide the other checks
             outcomes = [unmeasured(id, f"this check failed itself: {type(error).__name__}: {error}"[:200], "report it")
                         for id in known.ids]  # fmt: skip
@@ -2080,13 +2093,18 @@ def examine(run: Run) -> dict:
     found = fold(found)
     rank = {name: place for place, name in enumerate(SEVERITIES)}
     found.sort(key=lambda one: (rank[one["severity"]], -one["share"], ORDER.index(one["id"])))
+    early = 0 < run.generations < LEAST
+    if early:  # one batch is chance
+        run.notes.append(f"{run.generations} generations: too few to judge by, findings are shown as tell")
+        for one in found:
+            one["severity"] = "tell"
     grave = [one["severity"] for one in found]
     measured = {one["id"] for one in passed} | {one["id"] for one in found}
     measured |= {id for one in found for id in one["explains"]}
     if "dead" in grave or "waste" in grave:
         verdict = "dead" if "dead" in grave else "waste"
     else:
-        verdict = "ok" if any(id in measured for id in CORE) else "not measured"
+        verdict = "ok" if not early and any(id in measured for id in CORE) else "not measured"
     return {"verdict": verdict, "findings": found, "passed": passed, "not_measured": missing, "notes": notes(run)}
 
 
@@ -2145,7 +2163,8 @@ def notes(run: Run) -> list[str]:
         said.append("`reward_std` is above 0 though groups are dead: since TRL 0.28 it is taken over the batch")
     if "files" in where and run.get("frac_reward_zero_std") is not None:
         said.append("`frac_reward_zero_std` was not believed: " + run.blind(None, None) if run.blind(None, None) else
-                    "`frac_reward_zero_std` was not believed: it differs from the rewards per group")  # fmt: skip
+                    "`frac_reward_zero_std` was not believed: it differs from the rewards per group (in float32 eight "
+                    "rewards of 0.6 have a std above 0)")  # fmt: skip
     if run.known("importance_sampling_level") == "sequence":
         said.append("`clip_ratio/region_mean` of 0.3 to 0.7 is normal: it counts sequences")
     if run.info.get("logging_steps", 1) > 1:
@@ -2251,7 +2270,7 @@ def loops(text: str) -> bool:
     (True, False)
     """
     words = text[-6000:].split()
-    if len(words) < 40:
+    if len(words) < 20:
         return False
     quads = [tuple(words[place : place + 4]) for place in range(len(words) - 3)]
     return len(set(quads)) < 0.5 * len(quads)
@@ -2311,8 +2330,9 @@ def shortened(text: str, most: int = 400) -> str:
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
 
 
+@np.errstate(all="ignore")
 def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | None, weights: list[float] | None = None,
-          file: str = "", scale: str | None = None, separate: bool = False, texts: bool = True) -> Batch:  # fmt: skip
+          file: str = "", separate: bool = False, texts: bool = True) -> Batch:  # fmt: skip
     """Statistics of one generation from its columns: rewards, `advantage`, and `prompt` and `completion` if read.
 
     `size` is the number of completions per group; None: runs of equal prompts. `separate` is normalize_then_sum: a
@@ -2347,7 +2367,7 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
     prompts = columns.get("prompt")
     if size is None and prompts is not None:
         size = run_length(prompts)
-    if size and size > 1 and count % size == 0:
+    if rewards and size and size > 1 and count % size == 0:
         _grouped(made, matrix, weight, total, size, prompts, separate)
     if texts and "completion" in columns:
         _texts(made, columns, rewards, matrix, total, advantage, size if made.groups else 0, file)
@@ -2462,7 +2482,7 @@ def _texts(made: Batch, columns: dict, rewards, matrix, total, advantage, size: 
     shared = _shared(texts, prompts)
     for place in range(made.rows):
         found = signs_of(texts[place], prompts[place])
-        if any(line in shared and line != texts[place].strip() for line in texts[place].splitlines()):
+        if shared[place]:
             found.add("boilerplate")
         for name in found:
             counts[f"sign:{name}"] += 1
@@ -2480,15 +2500,33 @@ def _extreme(advantage: np.ndarray, size: int, side: int) -> np.ndarray:
     return ((groups == groups.max(axis=1, keepdims=True)) & (groups > 1e-9)).reshape(-1)
 
 
-def _shared(texts: list[str], prompts: list[str]) -> set[str]:
-    """Lines of 30 characters and more that stand in the answers to half of at least 4 prompts."""
-    by_line: dict[str, set[str]] = {}
-    for text, prompt in zip(texts, prompts):
-        for line in set(text.splitlines()):
-            if len(line) >= 30:
-                by_line.setdefault(line, set()).add(prompt)
+def grams(text: str) -> set[tuple[str, ...]]:
+    """Five words in a row, tags apart.
+
+    >>> sorted(grams("<a>one two three</a> four five six"))
+    [('one', 'two', 'three', 'four', 'five'), ('two', 'three', 'four', 'five', 'six')]
+    """
+    words = re.sub(r"<[^<>]*>", " ", text[:20000]).split()
+    return {tuple(words[place : place + 5]) for place in range(len(words) - 4)}
+
+
+def _shared(texts: list[str], prompts: list[str]) -> list[bool]:
+    """Which texts hold five words in a row that the answers to half of at least 3 prompts hold.
+
+    A text that most prompts got word for word is a collapse, one that loops is repetition: neither counts.
+    """
+    held, asked = [grams(text) for text in texts], {}
+    whole: dict[str, set[str]] = {}
+    for text, prompt, found in zip(texts, prompts, held):
+        whole.setdefault(text, set()).add(prompt)
+        for gram in found:
+            asked.setdefault(gram, set()).add(prompt)
     different = len(set(prompts))
-    return {line for line, asked in by_line.items() if different >= 4 and len(asked) >= different / 2}
+    common = {gram for gram, by in asked.items() if len(by) >= different / 2} if different >= 3 else set()
+    return [
+        bool(found & common) and len(whole[text]) <= different / 2 and not loops(text)
+        for text, found in zip(texts, held)
+    ]
 
 
 __all__ = ["BY_KEY", "Batch", "CHECKS", "KINDS", "Run", "Series", "THRESHOLDS", "batch", "curves", "examine",

@@ -474,9 +474,8 @@ def read_parquet(step: int, path: Path, names: list[str], options: dict, with_te
         for name in rewards + ["advantage"] * ("advantage" in columns):
             columns[name] = [number(value) for value in columns[name]]
         batch = checks.batch(
-            step, columns, rewards, options["size"], options["weights"], path.name, options["scale"],
-            options["separate"], with_texts,
-        )  # fmt: skip
+            step, columns, rewards, options["size"], options["weights"], path.name, options["separate"], with_texts
+        )
         batch.digest = fingerprint(table)
     return batch
 
@@ -563,8 +562,9 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
         run.info["nulls"] = log.nulls
         run.info["log_rows"] = log.rows
     for name in ("global_step", "max_steps", "logging_steps", "save_steps", "eval_steps"):
-        if isinstance(around.get(name), int | float):
-            run.info[name] = around[name]
+        value = number(around.get(name))
+        if value is not None and abs(value) < 1e15:  # NaN is not below either
+            run.info[name] = int(value) if value == int(value) else value
     if "logging_steps" not in run.info and run.given("logging_steps"):
         run.info["logging_steps"] = run.known("logging_steps") or 1
     run.info.setdefault("max_steps", run.known("max_steps") if run.given("max_steps") else None)
@@ -617,7 +617,6 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
         size = None  # a partial YAML: the prompts say it
     weights = run.known("reward_weights")
     options = {"size": size, "weights": weights if isinstance(weights, list) else None,
-               "scale": run.known("scale_rewards"),
                "separate": run.known("multi_objective_aggregation") == "normalize_then_sum"}  # fmt: skip
     count = len(files)
     texts = set(range(count)) if everything or count <= TEXT_FILES else {
@@ -678,6 +677,7 @@ def diagnose(path: Path | str, config: Path | None = None, rewards: list[str] = 
     found = checks.examine(run)
     info = run.info
     known = dict(sorted(run.settings.values.items())) if run.settings is not None else {}
+    known = {name: value for name, value in known.items() if not name.endswith("_token")}  # no secrets in a record
     return {
         "schema_version": SCHEMA_VERSION,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
