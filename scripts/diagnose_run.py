@@ -907,7 +907,7 @@ def main() -> int:
     if args.table:
         import diagnose_checks as checks
 
-        print(checks.table(args.table))
+        print(checks.table(args.table), flush=True)
         return 0
     if args.run is None:
         parser.error("which run? give an output directory, or one of its files")
@@ -927,6 +927,9 @@ def main() -> int:
     except Usage as error:
         print(f"diagnose_run.py: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         return 130
 

@@ -390,6 +390,20 @@ def test_a_threshold_flips(key):
     assert sees(key, BUILD[key](fails)), f"{key} does not fail at {fails}"
 
 
+def test_the_numbers_are_those_of_their_sources():
+    """What a source or a run gave; the others are judgement and say so."""
+    published = {
+        "no-gradient": 3, "dead-groups": 0.8, "dead-groups-waste": 0.5, "all-cut": 0.5, "all-cut-dead": 0.5,
+        "cut-answers-waste": 0.2, "masked-away": 0.3, "constant-reward": 10, "sampler-low": 0.5, "sampler-high": 2.0,
+        "sampler-drift": 0.036, "sampler-drift-waste": 0.11, "kl-at-start-waste": 0.5, "kl-level": 1.0, "kl-growth": 10,
+        "entropy-collapse": 0.1, "entropy-drop": 0.8, "entropy-rise": 2.0, "clipping": 0.3, "cispo-epsilon-high": 0.3,
+        "length-bias": 0.5, "grad-spikes": 10, "duplicate-completions": 0.5, "reward-dominance": 0.95,
+        "held-out-falls": 0.3, "part-falls": 0.3, "stalls": 3, "tool-failures": 0.5, "throughput-drop": 0.5,
+    }  # fmt: skip
+    assert {key: c.BY_KEY[key].value for key in published} == published
+    assert all(one.source for one in c.THRESHOLDS)
+
+
 def test_every_finding_has_a_threshold_and_a_check():
     assert {one.finding for one in c.THRESHOLDS} == set(c.KINDS)
     assert {id for check in c.CHECKS for id in check.ids} == set(c.KINDS)
