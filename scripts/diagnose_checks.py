@@ -702,6 +702,12 @@ LOG = "give the run's trainer_state.json, or an export of its log"
 FILES = "set log_completions=True: TRL then writes completions/*.parquet"
 
 
+def absent(run: Run, id: str, text: str) -> dict:
+    """What is not in a log that is there is not used; without a log nothing is known."""
+    logged = any(name in run.series for name in ("reward", "grad_norm", "loss"))
+    return fine(id, text) if logged else unmeasured(id, "no log was read", LOG)
+
+
 def _more(run: Run) -> str:
     """What makes a check on live groups possible."""
     return "wait for groups that differ" if run.batches else FILES
@@ -969,7 +975,8 @@ def _constant(run: Run) -> Outcome:
     else:
         yield fine("constant-reward", "rewards differ")
     if len(run.rewards) < 2:
-        yield fine("silent-reward", "one reward only: see constant-reward")
+        yield fine("silent-reward", "one reward only: see constant-reward") if run.rewards else unmeasured(
+            "silent-reward", "no reward's name is known", LOG)  # fmt: skip
         return
     silent = []
     for name in run.rewards:
@@ -1355,7 +1362,7 @@ def _kl(run: Run) -> Outcome:
     series = run.get("kl")
     if series is None:
         for id in ("kl-at-start", "kl-growth"):
-            yield fine(id, "no `kl`: `beta` is 0, its default") if run.known("beta") in (0, None) else unmeasured(
+            yield absent(run, id, "no `kl`: `beta` is 0, its default") if run.known("beta") in (0, None) else unmeasured(
                 id, "no `kl` though `beta` is set", LOG)  # fmt: skip
         return
     values, steps = series.finite().values, series.finite().steps
@@ -1627,7 +1634,8 @@ def _falls(run: Run) -> Outcome:
     parts = {name: run.get(f"rewards/{name}/mean") for name in run.rewards}
     parts = {name: one for name, one in parts.items() if one is not None and len(one.finite()) >= 2 * LEAST}
     if len(run.rewards) < 2:
-        yield fine("part-falls", "one reward only")
+        yield fine("part-falls", "one reward only") if run.rewards else unmeasured(
+            "part-falls", "no reward's name is known", LOG)  # fmt: skip
     elif not parts or run.get("reward") is None:
         yield unmeasured("part-falls", "no `rewards/<name>/mean`", LOG)
     else:
@@ -1736,7 +1744,8 @@ def _dominance(run: Run) -> Outcome:
             if one is not None:
                 totals[name] = (weight * _recent(one)) ** 2
     if len(names) < 2:
-        yield fine("reward-dominance", "one reward only")
+        yield fine("reward-dominance", "one reward only") if run.rewards else unmeasured(
+            "reward-dominance", "no reward's name is known", LOG)  # fmt: skip
     elif len(totals) < 2 or not sum(totals.values()):
         yield unmeasured("reward-dominance", "no variance of the rewards inside groups was seen", FILES)
     else:
@@ -1873,7 +1882,7 @@ def _destroyed(run: Run) -> Outcome:
 def _extras(run: Run) -> Outcome:
     coefficient = run.get("entropy_coef")
     if coefficient is None:
-        yield fine("entropy-coef-at-max", "no adaptive entropy is logged")
+        yield absent(run, "entropy-coef-at-max", "no adaptive entropy is logged")
     else:
         most = run.known("entropy_coef_max") if run.settings is not None else 1.0
         count = tail(coefficient.values >= (most if most is not None else 1.0) - 1e-12)
@@ -1893,7 +1902,7 @@ def _extras(run: Run) -> Outcome:
             yield fine("entropy-coef-at-max", f"`entropy_coef` {coefficient.finite().values[-1]:.3g}")
     tools = run.get("tools/failure_frequency")
     if tools is None:
-        yield fine("tool-failures", "no tools are logged")
+        yield absent(run, "tool-failures", "no tools are logged")
     else:
         hit = level(tools, "tool-failures")
         yield fine("tool-failures", f"{_recent(tools):.0%} fail") if not hit else finding(
@@ -1905,7 +1914,7 @@ def _extras(run: Run) -> Outcome:
         )  # fmt: skip
     aux = run.get("aux_loss")
     if aux is None:
-        yield fine("aux-loss-growth", "no `aux_loss`: not a mixture of experts, or its coefficient is 0")
+        yield absent(run, "aux-loss-growth", "no `aux_loss`: not a mixture of experts, or its coefficient is 0")
     else:
         values = aux.finite().values
         grown = (

@@ -638,7 +638,11 @@ def test_a_directory_in_progress_has_completions_only(tmp_path):
     record = d.diagnose(tmp_path)
     assert record["verdict"] == "ok" and record["run"]["state"] == "running" and record["run"]["num_generations"] == 2
     missing = {one["id"] for one in record["not_measured"]}
-    assert {"no-gradient", "all-cut", "entropy-collapse"} <= missing  # never a clean bill for what was not seen
+    seen = {"reward-dominance", "part-falls", "silent-reward", "constant-reward", "dead-groups", "prompt-only-reward"}
+    seen |= {"duplicate-completions", "all-none", "non-finite-reward", "tiny-differences", "several-runs", "no-steps"}
+    passed = {one["id"] for one in record["passed"]}
+    assert passed - set(c.SIGNS) <= seen  # never a clean bill for what was not seen
+    assert {"no-gradient", "all-cut", "entropy-collapse", "kl-growth", "tool-failures"} <= missing
     dead = [
         ("p1", "It is 1.", 0.5, 0.0),
         ("p1", "It is 2.", 0.5, 0.0),

@@ -24,6 +24,8 @@ import numpy as np
 
 SEVERITIES = {"dead": "cannot learn", "waste": "costs rollouts or time", "tell": "know it"}
 JUDGEMENT = "judgement"
+MOST, SOME, LITTLE, FEW = 0.5, 0.3, 0.2, 0.05  # shares that confirm or refute a cause (judgement)
+LIVE = 8  # live groups before length is held against advantage (judgement)
 LEAST = 3  # generations before a run is judged at all: one batch is chance (judgement)
 
 
@@ -166,7 +168,7 @@ THRESHOLDS = (
     _T("not-moving", "not-moving", "generations without a trend in `reward`", "at least", 100, "generations", "tell",
        "judgement; a trend is 2 standard errors"),
     _T("not-moving-rate", "not-moving", "generations without a trend in `reward`", "at least", 20, "generations",
-       "waste", "judgement; a trend is 2 standard errors", "and a rate that explains it, as below"),
+       "waste", "judgement; a trend is 2 standard errors", "and a `learning_rate` that explains it"),
     _T("rate-low", "not-moving", "`learning_rate` at its peak", "below", 5e-7, "", "waste",
        "judgement: half of TRL's default", "full fine-tuning"),
     _T("rate-low-lora", "not-moving", "`learning_rate` at its peak", "below", 1e-5, "", "waste",
@@ -700,6 +702,17 @@ LOG = "give the run's trainer_state.json, or an export of its log"
 FILES = "set log_completions=True: TRL then writes completions/*.parquet"
 
 
+def absent(run: Run, id: str, text: str) -> dict:
+    """What is not in a log that is there is not used; without a log nothing is known."""
+    logged = any(name in run.series for name in ("reward", "grad_norm", "loss"))
+    return fine(id, text) if logged else unmeasured(id, "no log was read", LOG)
+
+
+def _more(run: Run) -> str:
+    """What makes a check on live groups possible."""
+    return "wait for groups that differ" if run.batches else FILES
+
+
 @check("no-steps", "ended-early")
 def _steps(run: Run) -> Outcome:
     rows, done, most = run.info.get("log_rows", 0), run.info.get("global_step"), run.info.get("max_steps")
@@ -919,14 +932,14 @@ def _cut_causes(run: Run) -> list[dict]:
     open_, on, loop = (texts[name] / read for name in ("unfinished", "goes-on", "loops"))
     return [
         cause("the limit is too small", "texts stop in the middle of a sentence",
-              True if open_ >= 0.5 and on < 0.3 and loop < 0.3 else None,
+              True if open_ >= MOST and on < SOME and loop < SOME else None,
               f"{open_:.0%} of {read} texts end without a full stop or a closing tag"),
         cause("the end token is not recognised", "texts are finished, then go on: another turn, another answer",
-              True if on >= 0.3 else False if some or on < 0.05 else None,
+              True if on >= SOME else False if some or on < FEW else None,
               f"{on:.0%} of {read} texts go on after an end-of-turn marker or a closed answer"
               + ("; some completions do end: the token is known" if some else "")),
         cause("the model repeats itself", "the same words over and over",
-              True if loop >= 0.3 else False if loop < 0.05 else None, f"{loop:.0%} of {read} texts repeat themselves"),
+              True if loop >= SOME else False if loop < FEW else None, f"{loop:.0%} of {read} texts repeat themselves"),
     ]  # fmt: skip
 
 
@@ -962,7 +975,8 @@ def _constant(run: Run) -> Outcome:
     else:
         yield fine("constant-reward", "rewards differ")
     if len(run.rewards) < 2:
-        yield fine("silent-reward", "one reward only: see constant-reward")
+        yield fine("silent-reward", "one reward only: see constant-reward") if run.rewards else unmeasured(
+            "silent-reward", "no reward's name is known", LOG)  # fmt: skip
         return
     silent = []
     for name in run.rewards:
@@ -979,7 +993,7 @@ def _constant(run: Run) -> Outcome:
                   f"{count} of {total} {where}", steps, last=value) for name, count, where, steps, value, total
              in silent],
             [cause("the template already wrote the opening tag into the prompt", "completions hold `</think>` and no "
-                   "`<think>`", None if not tag["read"] else tag["think-closed-only"] > 0.3 * tag["read"],
+                   "`<think>`", None if not tag["read"] else tag["think-closed-only"] > SOME * tag["read"],
                    f"{tag['think-closed-only']} of {tag['read']} texts close a tag they did not open"),
              *_constant_causes(run, silent[0][4])],
             [setting("mend this reward, or give it no weight: a format reward must take a missing opening tag "
@@ -1051,16 +1065,16 @@ def _constant_causes(run: Run, value: float) -> list[dict]:
         wrong = "the reward reads the wrong thing: the gold is another type, or spelt otherwise"
     found.append(
         cause(wrong, "score 50 completions by hand beside the reward; look for the gold in the text",
-              True if gold and inside >= 0.2 * gold and value <= 0 else False if gold and not inside else None,
+              True if gold and inside >= LITTLE * gold and value <= 0 else False if gold and not inside else None,
               f"the logged gold stands in {inside} of {gold} texts" if gold else
               "no gold is logged: `log_extra` in the reward would show it"))  # fmt: skip
     if value <= 0 or math.isnan(value):
         found += [
             cause("the answers are cut before the result", "`completions/clipped_ratio`",
-                  None if math.isnan(share) else True if share >= 0.5 else False if share < 0.2 else None,
+                  None if math.isnan(share) else True if share >= MOST else False if share < LITTLE else None,
                   "" if math.isnan(share) else f"{share:.0%} are cut"),
             cause("the model never solves it", "no completion is right by your own reading",
-                  True if gold and not inside and share < 0.2 else None, ""),
+                  True if gold and not inside and share < LITTLE else None, ""),
         ]  # fmt: skip
     else:
         found.append(cause("the reward pays for everything: a default, an exception that is caught, a gold that cannot "
@@ -1173,9 +1187,9 @@ def _dead_causes(run: Run) -> list[dict]:
         cause("prompts are too hard", "dead groups at the lowest reward", hard > easy if known and top > low else None,
               said),
         cause("prompts are too easy", "dead groups at the highest reward",
-              easy > 0.3 * len(known) if known and top > low else None, said),
+              easy > SOME * len(known) if known and top > low else None, said),
         cause("sampling is too cold", "equal completions inside a group",
-              True if copies and np.mean(copies) > 0.5 else False if copies and np.mean(copies) < 0.2 else
+              True if copies and np.mean(copies) > MOST else False if copies and np.mean(copies) < LITTLE else
               None if cold is None else cold < 0.7,
               f"{np.mean(copies):.0%} repeat another of their group" if copies else ""),
         cause("the policy has collapsed", "`entropy` was higher at first", *_entropy_says(run)),
@@ -1348,7 +1362,7 @@ def _kl(run: Run) -> Outcome:
     series = run.get("kl")
     if series is None:
         for id in ("kl-at-start", "kl-growth"):
-            yield fine(id, "no `kl`: `beta` is 0, its default") if run.known("beta") in (0, None) else unmeasured(
+            yield absent(run, id, "no `kl`: `beta` is 0, its default") if run.known("beta") in (0, None) else unmeasured(
                 id, "no `kl` though `beta` is set", LOG)  # fmt: skip
         return
     values, steps = series.finite().values, series.finite().steps
@@ -1537,12 +1551,12 @@ def _length(run: Run) -> Outcome:
     sums = np.sum([one.lengths for one in run.batches if one.read], axis=0) if any(
         one.read for one in run.batches) else None  # fmt: skip
     if sums is None or not (sums[0] > 0 and sums[1] > 0):
-        yield unmeasured("length-bias", "no completions whose advantages and lengths differ inside groups", FILES)
+        yield unmeasured("length-bias", "no completions whose advantages and lengths differ inside groups", _more(run))
         return
     r = float(sums[2] / math.sqrt(sums[0] * sums[1]))
     read = [one for one in run.batches if one.read]
     live = sum(one.groups - one.dead for one in read)
-    if live < 8:
+    if live < LIVE:
         yield unmeasured(
             "length-bias", f"{live} live groups were read: too few for a correlation (8: judgement)", FILES
         )
@@ -1620,7 +1634,8 @@ def _falls(run: Run) -> Outcome:
     parts = {name: run.get(f"rewards/{name}/mean") for name in run.rewards}
     parts = {name: one for name, one in parts.items() if one is not None and len(one.finite()) >= 2 * LEAST}
     if len(run.rewards) < 2:
-        yield fine("part-falls", "one reward only")
+        yield fine("part-falls", "one reward only") if run.rewards else unmeasured(
+            "part-falls", "no reward's name is known", LOG)  # fmt: skip
     elif not parts or run.get("reward") is None:
         yield unmeasured("part-falls", "no `rewards/<name>/mean`", LOG)
     else:
@@ -1698,7 +1713,7 @@ def _hacking(run: Run) -> Outcome:
     found, best = _signs(run)
     if not best:
         for name in SIGNS:
-            yield unmeasured(name, "no completions with advantages above 0 were read", FILES)
+            yield unmeasured(name, "no completions with advantages above 0 were read", _more(run))
         return
     read = [one for one in run.batches if one.read]
     for name, (high, low) in found.items():
@@ -1729,7 +1744,8 @@ def _dominance(run: Run) -> Outcome:
             if one is not None:
                 totals[name] = (weight * _recent(one)) ** 2
     if len(names) < 2:
-        yield fine("reward-dominance", "one reward only")
+        yield fine("reward-dominance", "one reward only") if run.rewards else unmeasured(
+            "reward-dominance", "no reward's name is known", LOG)  # fmt: skip
     elif len(totals) < 2 or not sum(totals.values()):
         yield unmeasured("reward-dominance", "no variance of the rewards inside groups was seen", FILES)
     else:
@@ -1755,7 +1771,7 @@ def _dominance(run: Run) -> Outcome:
     live = sum(one.groups - one.dead for one in grouped)
     scaled = run.known("scale_rewards")
     if not grouped or not live:
-        yield unmeasured("tiny-differences", "no live groups in completions files", FILES)
+        yield unmeasured("tiny-differences", "no live groups in completions files", _more(run))
         return
     share = sum(one.tiny for one in grouped) / live
     if BY_KEY["tiny-differences"].hit(share) and scaled in (None, "group", True):
@@ -1866,7 +1882,7 @@ def _destroyed(run: Run) -> Outcome:
 def _extras(run: Run) -> Outcome:
     coefficient = run.get("entropy_coef")
     if coefficient is None:
-        yield fine("entropy-coef-at-max", "no adaptive entropy is logged")
+        yield absent(run, "entropy-coef-at-max", "no adaptive entropy is logged")
     else:
         most = run.known("entropy_coef_max") if run.settings is not None else 1.0
         count = tail(coefficient.values >= (most if most is not None else 1.0) - 1e-12)
@@ -1886,7 +1902,7 @@ def _extras(run: Run) -> Outcome:
             yield fine("entropy-coef-at-max", f"`entropy_coef` {coefficient.finite().values[-1]:.3g}")
     tools = run.get("tools/failure_frequency")
     if tools is None:
-        yield fine("tool-failures", "no tools are logged")
+        yield absent(run, "tool-failures", "no tools are logged")
     else:
         hit = level(tools, "tool-failures")
         yield fine("tool-failures", f"{_recent(tools):.0%} fail") if not hit else finding(
@@ -1898,7 +1914,7 @@ def _extras(run: Run) -> Outcome:
         )  # fmt: skip
     aux = run.get("aux_loss")
     if aux is None:
-        yield fine("aux-loss-growth", "no `aux_loss`: not a mixture of experts, or its coefficient is 0")
+        yield absent(run, "aux-loss-growth", "no `aux_loss`: not a mixture of experts, or its coefficient is 0")
     else:
         values = aux.finite().values
         grown = (
@@ -1949,7 +1965,9 @@ def _time(run: Run) -> Outcome:
     if run.known("use_vllm"):
         yield fine("slow-generation", "vLLM generates")
     elif math.isnan(r):
-        yield unmeasured("slow-generation", "under 20 rows in which time and `completions/max_length` vary", LOG)
+        yield unmeasured(
+            "slow-generation", "under 20 rows in which time and `completions/max_length` vary", "wait for 20"
+        )
     elif BY_KEY["slow-generation"].hit(r):
         yield finding(
             "slow-generation", "slow-generation",

@@ -904,29 +904,32 @@ def main() -> int:
     parser = _parser()
     args = parser.parse_args()
     args.rewards = [name for name in args.rewards.split(",") if name]
-    if args.table:
-        import diagnose_checks as checks
-
-        print(checks.table(args.table))
-        return 0
-    if args.run is None:
+    if args.run is None and not args.table:
         parser.error("which run? give an output directory, or one of its files")
     if args.watch is not None and not args.watch > 0:
         parser.error(f"--watch {args.watch:g}: give seconds above 0")
     if args.patience < 1 or not args.give_up > 0:
         parser.error("--patience and --give-up must be above 0")
     try:
+        if args.table:
+            import diagnose_checks as checks
+
+            print(checks.table(args.table), flush=True)
+            return 0
         if args.watch is not None:
             if args.json:
                 parser.error("--watch prints lines; the JSON of each look goes to --record")
             return watch(args)
         record = diagnose(args.run, args.config, args.rewards, args.full)
         put(record, args)
-        print(json.dumps(record, indent=1) if args.json else as_text(record, args.full))
+        print(json.dumps(record, indent=1) if args.json else as_text(record, args.full), flush=True)
         return exit_code(record)
     except Usage as error:
         print(f"diagnose_run.py: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         return 130
 
