@@ -1362,7 +1362,8 @@ def _kl(run: Run) -> Outcome:
     series = run.get("kl")
     if series is None:
         for id in ("kl-at-start", "kl-growth"):
-            yield absent(run, id, "no `kl`: `beta` is 0, its default") if run.known("beta") in (0, None) else unmeasured(
+            unused = run.known("beta") in (0, None)
+            yield absent(run, id, "no `kl`: `beta` is 0, its default") if unused else unmeasured(
                 id, "no `kl` though `beta` is set", LOG)  # fmt: skip
         return
     values, steps = series.finite().values, series.finite().steps
