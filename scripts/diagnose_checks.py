@@ -470,10 +470,26 @@ class Run:
 
     @functools.cached_property
     def rewards(self) -> list[str]:
-        """Names of the reward functions, from the log, else from the completions."""
-        named = [key[len("rewards/") : -len("/mean")] for key in self.series
-                 if key.startswith("rewards/") and key.endswith("/mean")]  # fmt: skip
-        return named or (list(self.batches[-1].names) if self.batches else [])
+        """Names of the reward functions, in their order where that is known: see `ordered`."""
+        return self._rewards[0]
+
+    @functools.cached_property
+    def ordered(self) -> bool:
+        """Whether `rewards` is in the order of reward_funcs, and so of reward_weights: the log is sorted by name."""
+        return self._rewards[1]
+
+    @functools.cached_property
+    def _rewards(self) -> tuple[list[str], bool]:
+        logged = [key[len("rewards/") : -len("/mean")] for key in self.series
+                  if key.startswith("rewards/") and key.endswith("/mean")]  # fmt: skip
+        filed = list(self.batches[-1].names) if self.batches else []
+        if not logged:
+            return filed, bool(filed)
+        written = self.settings.rewards if self.settings is not None and self.settings.rewards else []
+        for order in (filed, [one.rpartition(".")[2].rpartition("/")[2] for one in written]):
+            if set(order) == set(logged):
+                return order, True
+        return logged, len(logged) < 2
 
     @functools.cached_property
     def generations(self) -> int:
@@ -1077,8 +1093,8 @@ def _constant_causes(run: Run, value: float) -> list[dict]:
                   True if gold and not inside and share < LITTLE else None, ""),
         ]  # fmt: skip
     else:
-        found.append(cause("the reward pays for everything: a default, an exception that is caught, a gold that cannot "
-                           "be parsed", "run it on a text that is plainly wrong"))  # fmt: skip
+        default = "the reward pays for everything: a default, an exception that is caught, a gold that cannot be parsed"
+        found.insert(int(bool(dropped)), cause(default, "run it on a text that is plainly wrong"))
     return found
 
 
@@ -1648,8 +1664,7 @@ def _falls(run: Run) -> Outcome:
                 [*(seen(f"rewards/{name}/mean", parts[name]) for name in falling), seen("reward", run.get("reward"))],
                 [cause("the rewards pull apart, and the wider one wins", "variance of each inside groups"),
                  cause("one reward is gamed at the cost of the other", "the best-paid rows", *_gamed(run))],
-                [setting("weights in the order of reward_funcs",
-                         reward_weights=[1.0] * len(run.rewards))],
+                [setting("a larger entry in reward_weights for " + ", ".join(falling))],
                 share=max(falling.values()), rows=run.best_rows(),
             )  # fmt: skip
         else:
@@ -1739,7 +1754,7 @@ def _dominance(run: Run) -> Outcome:
     totals = {name: float(np.mean([one.spread.get(name, 0.0) for one in run.batches if one.groups])) for name in names
               } if any(one.groups for one in run.batches) else {}  # fmt: skip
     if not totals and len(names) > 1:  # from the log: over the batch, so groups and prompts are mixed
-        weights = run.known("reward_weights") or [1.0] * len(names)
+        weights = (run.known("reward_weights") if run.ordered else None) or [1.0] * len(names)
         for name, weight in zip(names, weights):
             one = run.get(f"rewards/{name}/std")
             if one is not None:
@@ -1762,7 +1777,8 @@ def _dominance(run: Run) -> Outcome:
                       f"{', '.join(drowned)} vary too", share=share)],
                 [cause("its range is wider", "the rewards' ranges"),
                  cause("the others seldom differ inside a group", "their share of live groups")],
-                [setting("weights that level them, in the order of reward_funcs", reward_weights=order),
+                [setting("in the order of reward_funcs, to level them", reward_weights=order) if run.ordered else
+                 setting("reward_weights to level them: " + ", ".join(map("{} {}".format, names, order))),
                  setting(multi_objective_aggregation="normalize_then_sum")],
             )  # fmt: skip
         else:

@@ -457,7 +457,7 @@ def read_parquet(step: int, path: Path, names: list[str], options: dict, with_te
         schema = file.schema_arrow
         if "advantage" not in schema.names and "completion" not in schema.names:
             return f"{path.name}: no column advantage or completion: not written by TRL; left out"
-        rewards = [name for name in names if name in schema.names]
+        rewards = [name for name in schema.names if name in names]  # TRL writes them in the order of reward_funcs
         if not rewards:
             rewards = reward_columns(schema)
         wanted = [*rewards, *(["advantage"] if "advantage" in schema.names else [])]

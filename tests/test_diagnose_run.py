@@ -59,6 +59,23 @@ def test_a_real_run_gets_its_cause_first(name, diagnoses):
     assert not [one for one in diagnoses[name]["not_measured"] if "failed itself" in one["why"]]
 
 
+CAUSES = {  # the cause that made_by.json says was provoked, first among the causes
+    "all-cut": "the limit is too small", "bf16-weights": "bf16 weights", "rate-too-low": "the rate is too low",
+    "rate-too-high": "the learning rate is too high", "constant-reward": "the reward pays for everything",
+    "gold-int": "the reward reads the wrong thing", "gold-list": "the reward reads the wrong thing",
+    "messages-as-text": "the reward reads the list of messages", "cispo-weights": "epsilon_high is left out",
+    "sampler-mismatch": "top_p", "sampler-mismatch-long": "long completions", "masked-away": "mask_truncated",
+    "prompt-only-reward": "the reward does not look", "duplicate-names": "two functions with one",
+    "length-growth": "the reward pays for length", "zero-steps": "fewer prompts", "clipping": "several optimizer steps",
+    "dropout": "dropout", "slow-reward": "a reward hangs", "inert-settings": "training is on-policy",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_cause_that_was_provoked_stands_first(name, diagnoses):
+    assert diagnoses[name]["findings"][0]["causes"][0]["cause"].startswith(CAUSES[name])
+
+
 def test_one_fault_is_told_once(diagnoses):
     """Dead groups and a gradient of 0 follow from a constant reward: told inside it, not beside it."""
     (one,) = [one for one in diagnoses["constant-reward"]["findings"] if one["severity"] != "tell"]
@@ -248,6 +265,13 @@ def spiking(rows: int, count=60) -> dict:
 def falling(share: float, count=100) -> np.ndarray:
     """A metric that rises, and falls over the last share of the run."""
     return np.interp(np.arange(count), [0, count - 1 - share * (count - 1), count - 1], [0.1, 0.6, 0.0])
+
+
+def test_a_falling_held_out_reward_names_the_gaming_it_saw():
+    run = files(evaluated(0.6), *[signed(0.6)] * 3)
+    one = next(one for one in raw(run) if one["id"] == "held-out-falls")
+    assert one["causes"][0]["cause"] == "the reward is gamed" and one["causes"][0]["confirmed"]
+    assert "an empty block" in one["causes"][0]["evidence"]
 
 
 def evaluated(share: float) -> c.Run:
@@ -474,6 +498,20 @@ def test_causes_are_told_apart_by_the_users_own_texts():
     assert causes("on and on and on it goes " * 20)[0]["cause"] == "the model repeats itself"
 
 
+def test_weights_go_with_the_order_of_the_functions_not_of_the_log():
+    """trainer_state.json is sorted by name; reward_weights and the columns of the completions are not."""
+    metrics = {"rewards/r/mean": None, "rewards/r/std": None, "rewards/a/mean": 0.5 + twice[:40], "rewards/a/std": 1.0,
+               "rewards/z/mean": 0.5 + twice[:40], "rewards/z/std": 1.0}  # fmt: skip
+    settings = named("m.z", "m.a")
+    settings.values["reward_weights"] = [10.0, 1.0]
+    one = next(one for one in raw(log(settings=settings, **metrics)) if one["id"] == "reward-dominance")
+    assert "z makes 99.0%" in one["seen"][0]["text"] and one["fix"][0]["set"] == {"reward_weights": [0.1, 1.0]}
+    run = files(log(settings=settings, **metrics), *[two_rewards(0.99)] * 3, rewards=("z", "a"))
+    one = next(one for one in raw(run) if one["id"] == "reward-dominance")
+    assert run.rewards == ["z", "a"] and one["fix"][0]["set"]["reward_weights"][1] == 1.0
+    assert not [one for one in raw(log(**metrics)) if one["id"] == "reward-dominance"]
+
+
 def test_a_gold_in_the_text_confirms_a_misreading_reward():
     columns = {"prompt": ["p"] * 4, "completion": [f"It is 42, {n}." for n in range(4)], "r": [0.0] * 4,
                "advantage": [0.0] * 4, "gold": [42] * 4}  # fmt: skip
@@ -652,6 +690,19 @@ def test_a_directory_in_progress_has_completions_only(tmp_path):
     for step in range(1, 6):
         generation(step, [(*row[:1], f"{row[1]} {step}", *row[2:]) for row in dead], tmp_path / "two/completions")
     assert d.diagnose(tmp_path / "two")["findings"][0]["id"] == "prompt-only-reward"
+
+
+def test_a_constant_reward_shows_in_completions_alone(tmp_path):
+    for step in range(1, 14):
+        rows = [("p1", f"It is {step} {n}.", 0.25, 0.0) for n in range(2)] + [
+            ("p2", f"{step}{n}", 0.25, 0.0) for n in range(2)
+        ]
+        generation(step, rows, tmp_path / "completions")
+    (one,) = [one for one in d.diagnose(tmp_path)["findings"] if one["severity"] == "dead"]
+    assert (
+        one["id"] == "constant-reward"
+        and "0.25 for every completion in the last 13 of 13 files" in one["seen"][0]["text"]
+    )
 
 
 def test_damaged_repeated_and_old_completions_are_said(tmp_path):
