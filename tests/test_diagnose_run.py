@@ -692,6 +692,16 @@ def test_a_directory_in_progress_has_completions_only(tmp_path):
     assert d.diagnose(tmp_path / "two")["findings"][0]["id"] == "prompt-only-reward"
 
 
+def test_a_config_of_another_run_is_noticed(tmp_path):
+    for step in range(1, 6):
+        generation(step, folder=tmp_path / "completions")
+    (tmp_path / "grpo.yaml").write_text("num_generations: 4\n", encoding="utf-8")
+    record = d.diagnose(tmp_path)
+    assert record["run"]["num_generations"] == 2 and "the prompts come 2 at a time" in record["run"]["problems"][0]
+    with pytest.raises(d.Usage, match="not there|No such file"):
+        d.diagnose(tmp_path, tmp_path / "nowhere.yaml")
+
+
 def test_a_constant_reward_shows_in_completions_alone(tmp_path):
     for step in range(1, 14):
         rows = [("p1", f"It is {step} {n}.", 0.25, 0.0) for n in range(2)] + [
