@@ -524,7 +524,7 @@ def test_a_gold_in_the_text_confirms_a_misreading_reward():
 def test_signs_name_their_rows():
     for sign in c.SIGNS:
         one = next(one for one in raw(files(log(), *[signed(0.6, sign)] * 3)) if one["id"] == sign)
-        assert one["rows"] and all(row["why"] == c.SIGNS[sign] and row["file"] for row in one["rows"])
+        assert one["rows"] and all(row["why"] == c.SIGNS[sign] and row["advantage"] > 0 for row in one["rows"])
 
 
 # ---- the failure table, both ways
@@ -605,6 +605,19 @@ def test_null_nan_infinity_and_strings(tmp_path):
     rows[8]["reward"] = math.inf
     path.write_text(state(rows), encoding="utf-8")
     assert d.diagnose(path)["findings"][0]["id"] == "non-finite-reward"
+
+
+def test_an_empty_cell_of_an_export_is_no_null_reward_unless_something_was_generated(tmp_path):
+    rows = [{"_step": n, "train/loss": 0.0, "train/grad_norm": 0.5, "train/reward": None,
+             "train/completions/mean_length": 9.0 if n % 2 else None} for n in range(20)]  # fmt: skip
+    path = tmp_path / "h.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    record = d.diagnose(path)
+    assert record["findings"][0]["id"] == "all-none" and record["run"]["generations"] == 10
+    for row in rows:
+        row["train/completions/mean_length"] = None
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert d.diagnose(path)["run"]["generations"] == 0
 
 
 def test_eval_and_summary_rows_are_not_generations(tmp_path):
@@ -904,7 +917,7 @@ def test_watch_stops_a_dead_run(tmp_path):
         time.sleep(0.05)
     thread.join(20)
     assert result == {"code": 1} and "stop; dead-groups stood for 10 generations" in lines[-1]
-    assert count < 39
+    assert count < 39 and 15 <= int(lines[-1].split(":")[0].removeprefix("step ")) < 39  # dead from step 5 on
 
 
 def test_watch_gives_up(tmp_path):

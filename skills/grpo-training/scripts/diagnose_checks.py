@@ -717,6 +717,8 @@ def check(*ids: str):
 LOG = "give the run's trainer_state.json, or an export of its log"
 FILES = "set log_completions=True: TRL then writes completions/*.parquet"
 
+VLLM = "nothing to do without vLLM; else look at use_vllm and vllm_importance_sampling_correction"
+
 
 def absent(run: Run, id: str, text: str) -> dict:
     """What is not in a log that is there is not used; without a log nothing is known."""
@@ -1264,8 +1266,7 @@ def _sampler(run: Run) -> Outcome:
     why = "vLLM is off: no sampler to compare" if off else "no `sampling/*`: they are logged with use_vllm only"
     if ratio is None:
         for id in ("sampler-mismatch", "sampler-mismatch-long"):
-            yield fine(id, why) if off else unmeasured(id, why, "nothing to do without vLLM; else check use_vllm and "
-                                                                "vllm_importance_sampling_correction")  # fmt: skip
+            yield fine(id, why) if off else unmeasured(id, why, VLLM)  # fmt: skip
     else:
         hit = level(ratio, "sampler-dead", "sampler-low", "sampler-high")
         truncating = _truncating(run)
@@ -1296,7 +1297,7 @@ def _sampler(run: Run) -> Outcome:
             if not hit:
                 yield fine(id, f"the mean importance weight is {_recent(ratio):.3g}")
     if drift is None:
-        yield fine("sampler-drift", why) if off else unmeasured("sampler-drift", why, "as above")
+        yield fine("sampler-drift", why) if off else unmeasured("sampler-drift", why, VLLM)
     else:
         hit = level(drift, "sampler-drift-waste", "sampler-drift")
         if hit:
@@ -1317,7 +1318,7 @@ def _sampler(run: Run) -> Outcome:
     spikes = _spikes(gradient) if gradient is not None else np.array([])
     both = np.intersect1d(spikes, _spikes(worst, 3)) if worst is not None else np.array([])
     if worst is None:
-        yield fine("expert-mismatch", why) if off else unmeasured("expert-mismatch", why, "as above")
+        yield fine("expert-mismatch", why) if off else unmeasured("expert-mismatch", why, VLLM)
     elif BY_KEY["expert-mismatch"].hit(len(both)):
         yield finding(
             "expert-mismatch", "expert-mismatch",
@@ -2400,8 +2401,10 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
         if len(known) and known.min() == known.max():
             made.constant += (name,)
     prompts = columns.get("prompt")
-    if size is None and prompts is not None:
-        size = run_length(prompts)
+    if prompts is not None:
+        found = run_length(prompts)
+        if size is None or (found is not None and found % size):  # a config of another run
+            size = found
     if rewards and size and size > 1 and count % size == 0:
         _grouped(made, matrix, weight, total, size, prompts, separate)
     if texts and "completion" in columns:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["numpy", "pyarrow", "pyyaml", "ruamel.yaml", "jinja2", "matplotlib"]
+# dependencies = ["numpy", "pyarrow", "pyyaml", "jinja2", "matplotlib"]
 # ///
 """What is wrong with a GRPO run of TRL 1.16, from what it wrote: the log, and the completions.
 
@@ -645,7 +645,10 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
         if not batch.rows:
             run.problems.append(f"{path.name}: no rows")
             continue
-        if options["size"] is None and batch.size:
+        if batch.size and batch.size != options["size"]:
+            if options["size"] is not None:
+                run.problems.append(f"the config says num_generations {options['size']}, the prompts come {batch.size} "
+                                    "at a time: the prompts were believed; is it this run's config?")  # fmt: skip
             options["size"] = batch.size
         unsure = unsure or not any(name in names for name in batch.names)
         run.batches.append(batch)
