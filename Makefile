@@ -62,6 +62,11 @@ bench: install
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/rewards.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/sandbox.py
 
+## curves: the example run behind the expected curves, three seeds (about 40 minutes on two cores)
+.PHONY: curves
+curves: install
+	$(BIN)/python benchmarks/expected_curves.py
+
 ## containers: the attack corpus under docker and gVisor (root on Debian; 1 GB below /var/tmp the first time)
 .PHONY: containers
 containers: install

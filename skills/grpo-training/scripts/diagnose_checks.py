@@ -101,7 +101,10 @@ THRESHOLDS = (
     _T("prompt-only-reward", "prompt-only-reward", "share of groups with one reward", "at least", 0.95, "", "dead",
        "run; ms-swift#4570", "while rewards differ between groups, and each prompt keeps its own"),
     _T("duplicate-completions", "duplicate-completions", "share of completions that repeat another of their group",
-       "above", 0.5, "", "waste", JUDGEMENT),
+       "above", 0.5, "", "tell", JUDGEMENT),
+    _T("duplicate-completions-waste", "duplicate-completions",
+       "share of completions that repeat another of their group", "above", 0.5, "", "waste", JUDGEMENT,
+       "and most groups have one reward"),
     _T("dead-groups", "dead-groups", "share of groups with one reward", "above", 0.8, "", "dead",
        "judgement, from p^G + (1-p)^G at pass rates of 20-80 %"),
     _T("dead-groups-waste", "dead-groups", "share of groups with one reward", "above", 0.5, "", "waste",
@@ -194,6 +197,8 @@ THRESHOLDS = (
     _T("several-runs", "several-runs", "times that the steps begin again", "at least", 1, "times", "tell", "run"),
     _T("duplicate-names", "duplicate-names", "reward functions that share a name", "at least", 1, "names", "waste",
        "TRL 1.16 source: one column, one metric for both"),
+    _T("unlike-expected", "unlike-expected", "mean `reward` of the last five steps, below the lowest of three seeds by",
+       "above", 0.4, "reward", "waste", "judgement: above the gap between two of the seeds", "for examples/sums.yaml"),
     _T("columns-differ", "columns-differ", "reward names in only one of log and completions", "at least", 1, "names",
        "tell", "run"),
 )  # fmt: skip
@@ -334,6 +339,9 @@ KINDS = {
     ),
     "duplicate-names": Kind(
         "Two reward functions share a name", "not lost for training: only the log and the completions mix them up",
+    ),
+    "unlike-expected": Kind(
+        "The example learns less than it did elsewhere", "not a threshold for other runs: it holds for one example",
     ),
     "columns-differ": Kind("Log and completions name different rewards", "columns a reward logs itself are extra"),
 }  # fmt: skip
@@ -1113,19 +1121,20 @@ def _groups(run: Run) -> Outcome:
     read = [one for one in run.batches if one.read and one.groups]
     copies = Series(np.array([one.step for one in read], float), np.array([one.copies for one in read]))
     if read:
-        hit = level(copies, "duplicate-completions")
+        # Short answers repeat by nature; while groups differ in reward they teach all the same.
+        hit = level(copies, "duplicate-completions" if _groups_live(run) else "duplicate-completions-waste")
         if hit:
             cold = run.known("temperature")
             yield finding(
-                "duplicate-completions", "duplicate-completions",
+                "duplicate-completions", hit.threshold.key,
                 [told("completions", f"{_recent(copies):.0%} of the completions repeat another one of their group, "
                       f"{hit.when}", hit.steps, share=_recent(copies))],
                 [cause("sampling is too cold", "temperature, top_k, top_p in the config",
                        None if cold is None else cold < 0.7, "" if cold is None else run.where("temperature")),
                  cause("the policy has collapsed", "`entropy` was higher at first", *_entropy_says(run)),
                  cause("the prompt leaves one answer only", "read the rows")],
-                [setting("sample at 1", temperature=1.0, top_p=1.0, top_k=0)], severity=hit.severity, share=hit.share,
-                rows=run.rows("copy"),
+                [setting("sample at 1", temperature=1.0, top_p=1.0, top_k=0)], share=hit.share, rows=run.rows("copy"),
+                severity=hit.severity,
             )  # fmt: skip
         else:
             yield fine("duplicate-completions", f"{_recent(copies):.0%} repeat another of their group")
@@ -1179,6 +1188,11 @@ def _groups(run: Run) -> Outcome:
         )  # fmt: skip
     else:
         yield fine("dead-groups", f"{_recent(shares):.0%} of the groups have one reward ({where})")
+
+
+def _groups_live(run: Run) -> bool:
+    shares, _ = run.dead_shares
+    return shares is not None and len(shares.finite()) > 0 and not BY_KEY["dead-groups-waste"].hit(_recent(shares))
 
 
 def _size(run: Run) -> int:
@@ -2084,6 +2098,75 @@ def _duplicates(run: Run) -> Outcome:
     )  # fmt: skip
 
 
+FIVE = 5  # steps of a mean in the table of curves
+
+
+def fives(values: list[float]) -> list[float]:
+    """Means of steps 1-5, 6-10 and so on.
+
+    >>> fives([1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 9])
+    [1.0, 2.0]
+    """
+    return [float(np.mean(values[at : at + FIVE])) for at in range(0, len(values) - FIVE + 1, FIVE)]
+
+
+def example_like(run: Run) -> dict | None:
+    """The curves of the example that this run is of: the same rewards on the same rows."""
+    import preflight_config
+
+    table = preflight_config.beside("expected_curves.json")
+    same = all(run.given(name) and run.known(name) == table["settings"][name] for name in ("reward_funcs", "datasets"))
+    return table if same else None
+
+
+@check("unlike-expected")
+def _expected(run: Run) -> Outcome:
+    table = example_like(run)
+    if table is None:
+        yield {"skip": "unlike-expected"}  # another run: there is nothing to compare it with
+        return
+    reward = run.get("reward")
+    common = min(len(reward.finite()) if reward is not None else 0, len(table["curves"]["reward"][0]))
+    if common < FIVE:
+        yield unmeasured("unlike-expected", f"{common} steps with a reward", f"wait for {FIVE}")
+        return
+    at = common // FIVE * FIVE
+    mine = float(reward.finite().values[at - FIVE : at].mean())
+    seeds = [float(np.mean(values[at - FIVE : at])) for values in table["curves"]["reward"]]
+    steps, low, high = f"steps {at - FIVE + 1} to {at}", min(seeds), max(seeds)
+    said = f"mean `reward` of {steps} is {mine:.2f}; three seeds had {low:.2f} to {high:.2f}"
+    if not BY_KEY["unlike-expected"].hit(low - mine):
+        yield fine("unlike-expected", said)
+        return
+    others = {name: value for name, value in table["settings"].items()
+              if name not in ("max_steps", "save_steps", "logging_steps") and run.known(name) != value}  # fmt: skip
+    yield finding(
+        "unlike-expected", "unlike-expected", [seen("reward", reward, said)],
+        [cause("a setting differs", "the config beside examples/sums.yaml", bool(others),
+               "; ".join(f"{name} is {run.known(name)!r} here, {value!r} there" for name, value in others.items())),
+         cause("another model or template", "model_name_or_path; the first prompt in the parquet"),
+         cause("another version", f"made with {', '.join(f'{a} {b}' for a, b in table['versions'].items())}")],
+        [setting("run examples/sums.yaml as it stands")],
+    )  # fmt: skip
+
+
+def curves_table() -> str:
+    """The expected curves as markdown: means of five steps, lowest to highest seed."""
+    import preflight_config
+
+    table = preflight_config.beside("expected_curves.json")
+    names = list(table["curves"])
+    means = {name: [fives(values) for values in table["curves"][name]] for name in names}
+    rows = [("Steps", *(f"`{name}`" for name in names)), ("---",) * (len(names) + 1)]
+    for part in range(len(means[names[0]][0])):
+        low_high = [(min(one[part] for one in means[name]), max(one[part] for one in means[name])) for name in names]
+        rows.append(
+            (f"{part * FIVE + 1}-{part * FIVE + FIVE}", *(f"{low:.2f} to {high:.2f}" for low, high in low_high))
+        )
+    versions = ", ".join(f"{name} {version}" for name, version in table["versions"].items())
+    return f"{_cells(rows)}\n\nMade {table['made']} with {versions}; seeds {', '.join(map(str, table['seeds']))}."
+
+
 @check("columns-differ")
 def _columns(run: Run) -> Outcome:
     logged = {name for name in run.rewards if f"rewards/{name}/mean" in run.series}
@@ -2119,7 +2202,7 @@ def examine(run: Run) -> dict:
         except Exception as error:  # a fault of ours may not pass as fine, nor hide the other checks
             outcomes = [unmeasured(id, f"this check failed itself: {type(error).__name__}: {error}"[:200], "report it")
                         for id in known.ids]  # fmt: skip
-        said = {one.get("id") or one.get("fine") or one.get("unmeasured") for one in outcomes}
+        said = {one.get("id") or one.get("fine") or one.get("unmeasured") or one.get("skip") for one in outcomes}
         rest = [id for id in known.ids if id not in said]
         outcomes += [fine(id, f"see {', '.join(sorted(said))}") for id in rest]
         found += [one for one in outcomes if "id" in one]
@@ -2253,6 +2336,8 @@ def table(which: str) -> str:
     >>> table("thresholds").splitlines()[0]
     '| Finding | Severity | Metric | Fails | Where | Source |'
     """
+    if which == "curves":
+        return curves_table()
     if which == "thresholds":
         rows = [("Finding", "Severity", "Metric", "Fails", "Where", "Source"), ("---",) * 6]
         rows += [(f"`{one.finding}`", one.severity, one.metric,
@@ -2261,12 +2346,11 @@ def table(which: str) -> str:
         return _cells(rows)
     worst = {id: min((one.severity for one in THRESHOLDS if one.finding == id), key=list(SEVERITIES).index)
              for id in KINDS if any(one.finding == id for one in THRESHOLDS)}  # fmt: skip
-    rows = [("Finding", "At worst", "What it is", "What it is not", "Explains", "Variant to try"), ("---",) * 6]
+    rows = [("Finding", "At worst", "What it is", "What it is not", "Variant to try"), ("---",) * 5]
     for id, kind in KINDS.items():
         failure = _failures()[kind.failure] if kind.failure else None
-        rows.append((f"`{id}`", worst[id], kind.title, kind.isnt or "-",
-                     ", ".join(f"`{one}`" for one in kind.explains) or "-",
-                     f"`{failure.tries[0]}`" if failure else "-"))  # fmt: skip
+        tries = f"`{failure.tries[0]}`" if failure else "-"
+        rows.append((f"`{id}`", worst[id], kind.title, kind.isnt or "-", tries))
     return _cells(rows)
 
 

@@ -774,6 +774,21 @@ def write(path: Path, text: str) -> None:
         part.unlink(missing_ok=True)
 
 
+def check_targets(args: argparse.Namespace) -> None:
+    """What is written over must be what this command wrote before."""
+    for path, mark in ((args.record, '"findings"'), (args.html, "<title>")):
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise Usage(f"{path}: there is no folder {path.parent}")
+        try:
+            ours = not path.exists() or (path.stat().st_size == 0 or mark in path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            ours = False
+        if not ours:
+            raise Usage(f"{path}: is there and was not written by this command, so it is kept; name another file")
+
+
 def put(record: dict, args: argparse.Namespace) -> None:
     if args.record:
         write(args.record, json.dumps(record, indent=1) + "\n")
@@ -875,7 +890,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--full", action="store_true", help="read the texts of all completions files; show all of it")
     parser.add_argument("--json", action="store_true", help="the whole diagnosis as JSON")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="also write the JSON there, over what is there")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="also write the JSON there, over an older one")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write one page with curves and rows to read")
     parser.add_argument(
         "--watch",
@@ -899,7 +914,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="with --watch: how long nothing may be written or be there (3600, judgement)",
     )
-    parser.add_argument("--table", choices=("thresholds", "findings"), help="print a table of what is looked for")
+    parser.add_argument(
+        "--table", choices=("thresholds", "findings", "curves"), help="print a table of what is looked for"
+    )
     return parser
 
 
@@ -919,6 +936,7 @@ def main() -> int:
 
             print(checks.table(args.table), flush=True)
             return 0
+        check_targets(args)
         if args.watch is not None:
             if args.json:
                 parser.error("--watch prints lines; the JSON of each look goes to --record")

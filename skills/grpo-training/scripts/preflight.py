@@ -18,6 +18,7 @@ import json
 import os
 import shlex
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -26,7 +27,7 @@ import preflight_config as config
 import preflight_data as data
 
 SCHEMA_VERSION = 1
-EXIT_CODES = "exit codes: 0 = go, 1 = no-go, 2 = bad usage or input"
+EXIT_CODES = "exit codes: 0 = go (with --only: nothing dead in these groups), 1 = no-go, 2 = bad usage or input"
 
 
 class Usage(ValueError):
@@ -86,10 +87,21 @@ def record_of(run: checks.Run, entries: list[dict], waivers: dict[str, str], gro
     }  # fmt: skip
 
 
-def write(path: Path, text: str, fresh: bool) -> None:
-    """Atomically; a fresh file may not be there yet."""
-    if fresh and path.exists():
-        raise Usage(f"{path} is there already, and is not overwritten; name another file")
+def check_target(path: Path) -> None:
+    """A record replaces a record, and nothing else."""
+    if not path.parent.is_dir():
+        raise Usage(f"--record {path}: there is no folder {path.parent}")
+    if path.exists():
+        try:
+            old = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            old = None
+        if not (isinstance(old, dict) and {"verdict", "waivers", "checks"} <= old.keys()):
+            raise Usage(f"--record {path}: is there and is no record of preflight, so it is kept; name another file")
+
+
+def write(path: Path, text: str) -> None:
+    """Atomically."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_text(text, encoding="utf-8")
@@ -147,12 +159,12 @@ def fix(run: checks.Run, entries: list[dict], target: Path) -> list[str]:
             renames |= entry["rename"]
             changes |= entry["change"] if entry["severity"] != "tell" else {}  # of these only old names are mended
     if not changes and not renames:
-        raise Usage("no failed check can be mended mechanically, so there is nothing to write; read the fixes")
+        return []
     if target.resolve() == run.settings.path.resolve():
         raise Usage(f"--fix {target}: is the config itself; name a new file")
     if target.suffix != run.settings.path.suffix:
         raise Usage(f"--fix {target}: the copy of {run.settings.path.name} must end in {run.settings.path.suffix}")
-    write(target, config.corrected(run.settings, changes, renames), fresh=True)
+    write(target, config.corrected(run.settings, changes, renames))
     said = [f"{old} -> {new}" for old, new in renames.items()]
     return said + [
         f"{name} removed" if value is checks.DELETE else f"{name}={value!r}" for name, value in changes.items()
@@ -198,7 +210,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--gpu", metavar="NAME", help="card, from gpu_rates.py, such as h100-80gb")
     parser.add_argument("--device-gib", type=float, metavar="GIB", help="usable memory of any other card")
-    parser.add_argument("--world-size", type=int, default=1, metavar="N", help="training processes (1)")
+    parser.add_argument("--world-size", type=int, metavar="N", help="training processes (num_processes, or 1)")
     parser.add_argument("--sharding", choices=["ddp", "zero2", "zero3", "fsdp2"], help="for the memory plan")
     parser.add_argument(
         "--inspection", default="inspection", metavar="DIR", help="folder of inspect_rewards.py (inspection)"
@@ -250,11 +262,14 @@ def waivers_of(texts: list[str]) -> dict[str, str]:
 
 def gather(options: argparse.Namespace, groups: tuple[str, ...]) -> checks.Run:
     settings = config.read(options.config)
-    if options.world_size < 1:
+    launched = settings.values.get("num_processes")  # accelerate's, which `trl grpo` takes too
+    world = options.world_size
+    if world is None:
+        world = launched if isinstance(launched, int) and launched > 0 else 1
+    if world < 1:
         raise Usage(f"--world-size {options.world_size}: must be 1 or more")
-    if options.calibration:
-        os.environ["PREFLIGHT_CALIBRATION"] = options.calibration  # read by the child that loads the rewards
-    run = checks.Run(settings, options.world_size, options=options)
+    os.environ["PREFLIGHT_CALIBRATION"] = options.calibration or ""  # read by the child that loads the rewards
+    run = checks.Run(settings, world, options=options)
     with contextlib.suppress(config.NotKnown):
         run.cache["model_config"] = data.model_config(run)
     sampled = Path(options.inspection) / "completions.jsonl"
@@ -263,17 +278,12 @@ def gather(options: argparse.Namespace, groups: tuple[str, ...]) -> checks.Run:
             ends = [json.loads(line).get("finish") for line in sampled.read_text(encoding="utf-8").splitlines() if line]
             if all(ends):
                 run.cache["clipped_share"] = ends.count("length") / len(ends)
-    if {"dataset", "rewards", "batch"} & set(groups) or options.dataset:
+    if {"dataset", "rewards", "batch"} & set(groups) or options.dataset or options.rehearse:
+        quick = not {"dataset", "rewards"} & set(groups) and not options.rehearse
         try:
-            source, name, split = data.dataset_of(settings, options.dataset)
-        except config.NotKnown as error:
-            run.cache["dataset_problem"], source = str(error), None
-        if source:
-            run.cache["source"] = source
-            try:
-                run.rows, run.total_rows = data.read_dataset(source, name, split)
-            except config.ConfigError as error:
-                run.cache["dataset_problem"] = str(error)
+            run.rows, run.total_rows, run.cache["source"] = data.load_rows(settings, options.dataset, quick)
+        except (config.ConfigError, config.NotKnown) as error:
+            run.cache["dataset_problem"] = error
     return run
 
 
@@ -281,20 +291,23 @@ def rehearse(run: checks.Run) -> list[dict]:
     """What `preflight_rehearse.py` says: one entry, or one for each fault."""
     options = run.options
     arguments = ["preflight_rehearse.py", "--config", str(options.config), "--json"]
-    arguments += ["--dataset", str(run.cache["source"])] if run.cache.get("source") else []
     try:
         arguments += ["--rewards", *data.rewards_of(run)]
+        rows = data.rows_of(run)
     except config.NotKnown as error:
-        return [_rehearsal("not measured", str(error), "give --rewards")]
+        return [_rehearsal("not measured", str(error), error.fix)]
     arguments += ["--model", options.model] if options.model else []
     arguments += ["--gpus", str(run.world)] if run.world > 1 else []
     sampled = options.completions or str(Path(options.inspection) / "completions.jsonl")
     arguments += ["--completions", sampled] if Path(sampled).exists() or options.completions else []
     print("note: rehearsing, about a minute", file=sys.stderr)
-    try:
-        code, answer = data.command(arguments, 150)
-    except data.CommandFailed as error:
-        return [_rehearsal("not measured", str(error), " ".join(map(shlex.quote, ["python", *arguments])))]
+    with tempfile.TemporaryDirectory() as folder:  # the rows as they were loaded: columns and split count
+        path = Path(folder) / "rows.jsonl"
+        path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows), encoding="utf-8")
+        try:
+            code, answer = data.command([*arguments, "--dataset", str(path)], 150)
+        except data.CommandFailed as error:
+            return [_rehearsal("not measured", str(error), shlex.join(["python", *arguments, "--dataset", "FILE"]))]
     run.cache["rehearsal"] = answer
     steps, switched = answer["steps"], [one["setting"] for one in answer["switched"]]
     said = f"{steps['done']} of {steps['asked']} steps on a tiny model in {answer['seconds']['total']:.0f} s"
@@ -323,6 +336,8 @@ def run_all(options: argparse.Namespace) -> int:
         raise Usage("give the run's settings: --config grpo.yaml, or the training script")
     if options.fix and options.fix.exists():
         raise Usage(f"--fix {options.fix}: is there already, and is not overwritten; name another file")
+    if options.record:
+        check_target(options.record)
     groups = tuple(group for group in checks.GROUPS if not options.only or group in options.only)
     waivers = waivers_of(options.waive)
     run = gather(options, groups)
@@ -331,7 +346,7 @@ def run_all(options: argparse.Namespace) -> int:
         entries += rehearse(run)
     record = record_of(run, entries, waivers, groups)
     if options.record:
-        write(options.record, json.dumps(record, indent=1) + "\n", fresh=False)
+        write(options.record, json.dumps(record, indent=1) + "\n")
     print(json.dumps(record, indent=1) if options.json else as_text(record, options.full))
     unused = [
         name
@@ -342,7 +357,9 @@ def run_all(options: argparse.Namespace) -> int:
         print(f"note: the waiver of {name} was not needed", file=sys.stderr)
     if options.fix:
         wanted = [entry for entry in entries if not waived(entry, waivers)]
-        print(f"wrote {options.fix}: {'; '.join(fix(run, wanted, options.fix))}", file=sys.stderr)
+        said = fix(run, wanted, options.fix)
+        print(f"wrote {options.fix}: {'; '.join(said)}" if said else "note: nothing can be mended mechanically, so "
+              f"{options.fix} was not written", file=sys.stderr)  # fmt: skip
     return 1 if record["verdict"] == "no-go" else 0
 
 

@@ -142,7 +142,9 @@ def results(run: Run, groups: tuple[str, ...] = GROUPS) -> list[dict]:
         try:
             outcome = known.run(run)
         except config.NotKnown as error:
-            outcome = unmeasured(str(error), "write it as a number or a name in the config, or give the YAML")
+            outcome = unmeasured(
+                str(error), error.fix or "write it as a number or a name in the config, or give the YAML"
+            )
         except Exception as error:  # a fault of ours may not pass as fine, nor hide the other checks
             outcome = unmeasured(
                 f"this check failed itself: {type(error).__name__}: {error}"[:300], "look at the setting; report it"

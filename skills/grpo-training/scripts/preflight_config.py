@@ -34,7 +34,11 @@ class ConfigError(ValueError):
 
 
 class NotKnown(Exception):
-    """A setting that stands in the file but is only known when the file is run."""
+    """What cannot be known here, such as a setting that only running a script would tell; and what mends it."""
+
+    def __init__(self, what: str, fix: str = ""):
+        super().__init__(what)
+        self.fix = fix
 
 
 @functools.cache

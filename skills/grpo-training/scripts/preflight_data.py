@@ -6,6 +6,7 @@ What is expensive or runs the user's rewards happens in the commands beside this
 
 import argparse
 import contextlib
+import importlib
 import inspect
 import json
 import os
@@ -67,70 +68,110 @@ def command(arguments: list[str], timeout_s: float) -> tuple[int, dict]:
 # ---- what was given
 
 
-def dataset_of(settings: config.Settings, given: str | None) -> tuple[str | None, str | None, str]:
-    """Where the rows are: a file or hub id, its configuration's name, its split.
+def one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def load_rows(settings: config.Settings, given: str | None, quick: bool = False) -> tuple[list[dict], int | None, str]:
+    """Rows of the run, how many there are in all (None: not known), and where they come from.
+
+    What a YAML names is loaded as `trl grpo` loads it, by TRL's own `get_dataset` or by datasets, so that `columns`,
+    `split` and `fraction` count. Of a hub dataset the first 2,000 rows are taken. `quick` takes a plain file without
+    either library, where that gives the same number of rows.
 
     Raises:
-        config.NotKnown: the config names a dataset in a way that is not read here.
+        config.ConfigError: what is named cannot be loaded, or holds no rows.
+        config.NotKnown: nothing is named, or it cannot be loaded here.
     """
-    if given:
-        return given, None, "train"
-    entries = settings.values.get("datasets")
-    if isinstance(entries, list) and entries:
-        entry = entries[0] if isinstance(entries[0], dict) else {}
-        files = entry.get("data_files")
-        if len(entries) == 1 and entry.get("path") in ("json", "csv", "parquet") and isinstance(files, str):
-            return files, None, entry.get("split") or "train"
-        if len(entries) == 1 and entry.get("path") and not files and not entry.get("data_dir"):
-            return entry["path"], entry.get("name"), entry.get("split") or "train"
-        raise config.NotKnown(
-            "datasets in the config is a mixture, and is not read here; give the rows: --dataset FILE"
-        )
-    name = settings.values.get("dataset_name")
-    if isinstance(name, str):
-        split = settings.values.get("dataset_train_split") or "train"
-        return name, settings.values.get("dataset_config"), split
-    return None, None, "train"
-
-
-def read_dataset(source: str, name: str | None = None, split: str = "train") -> tuple[list[dict], int | None]:
-    """Rows and how many there are in all (None: not known). Files are read whole, of a hub id the first 2,000.
-
-    Raises:
-        config.ConfigError: nothing can be read there, or it holds no rows.
-    """
-    path = Path(source)
-    if path.suffix in (".jsonl", ".parquet") or path.is_dir():
-        try:
-            rows = score_completions.read_rows(path)
-        except score_completions.UserError as error:
-            raise config.ConfigError(str(error)) from None
-        total = len(rows)
-    else:
-        kinds = {".json": "json", ".csv": "csv", ".tsv": "csv"}
-        if path.suffix in kinds and not path.is_file():
-            raise config.ConfigError(f"{source}: no such file")
-        try:
-            from datasets import load_dataset
-
-            if path.suffix in kinds:
-                options = {"sep": "\t"} if path.suffix == ".tsv" else {}
-                rows = list(load_dataset(kinds[path.suffix], data_files=str(path), split="train", **options))
-                total = len(rows)
-            else:
-                stream = load_dataset(source, name, split=split, streaming=True)
-                known = (stream.info.splits or {}).get(split)
-                rows, total = list(stream.take(ROWS_OF_A_HUB_DATASET)), known.num_examples if known else None
-        except ImportError:
-            raise config.ConfigError(f"{source}: reading it needs datasets: pip install datasets") from None
-        except Exception as error:  # files and the hub fail in many ways
-            said = " ".join(str(error).split())[:200]
-            raise config.ConfigError(f"{source}: cannot be read ({type(error).__name__}: {said})") from None
+    entries, name = settings.values.get("datasets"), settings.values.get("dataset_name")
+    split = settings.values.get("dataset_train_split") or "train"
+    try:
+        if given:
+            rows, total = named_rows(given, quick)
+            source = given
+        elif entries:
+            if not isinstance(entries, list) or not all(isinstance(one, dict) and one.get("path") for one in entries):
+                raise config.ConfigError("datasets: must be a list of entries with a path")
+            if split not in ("train", "test") or (split == "test" and settings.values.get("test_split_size") is None):
+                raise config.ConfigError(f"dataset_train_split {split!r}: `datasets` makes a split train only")
+            source = ", ".join(str(one.get("data_files") or one["path"]) for one in entries)
+            rows, total = entry_rows(entries, settings, quick)
+        elif isinstance(name, str):
+            source = name
+            if Path(name).is_file():
+                raise config.ConfigError(
+                    f"dataset_name {name}: a file cannot be named so: say datasets, with path: json"
+                )
+            rows, total = hub_rows(name, settings.values.get("dataset_config"), split)
+        else:
+            raise config.NotKnown(NO_DATASET, GIVE_DATASET)
+    except (config.ConfigError, config.NotKnown):
+        raise
+    except ImportError as error:
+        raise config.NotKnown(f"loading the dataset needs {error.name}", f"pip install {error.name}") from None
+    except Exception as error:  # files and the hub fail in many ways
+        raise config.ConfigError(f"{source}: cannot be loaded ({one_line(error)})") from None
     if not rows:
         raise config.ConfigError(f"{source}: no rows")
-    if not all(isinstance(row, dict) for row in rows):
-        raise config.ConfigError(f"{source}: each row must be an object with a prompt and the rewards' columns")
-    return rows, total
+    return rows, total, source
+
+
+def named_rows(source: str, quick: bool) -> tuple[list[dict], int | None]:
+    """Rows of a file or hub id that the user names."""
+    path = Path(source)
+    kinds = {".jsonl": "json", ".parquet": "parquet", ".json": "json", ".csv": "csv", ".tsv": "csv"}
+    if path.is_dir() or (path.suffix in kinds and not path.is_file()):
+        raise config.ConfigError(f"{source}: " + ("is a folder; name its file" if path.is_dir() else "no such file"))
+    if path.suffix not in kinds:
+        return hub_rows(source, None, "train")
+    if path.suffix in (".jsonl", ".parquet"):
+        try:
+            raw = score_completions.read_rows(path)  # says the line of what is broken, where datasets does not
+        except score_completions.UserError as error:
+            raise config.ConfigError(str(error)) from None
+        if quick or not raw:
+            return raw, len(raw)
+    options = {"sep": "\t"} if path.suffix == ".tsv" else {}
+    loaded = library().load_dataset(kinds[path.suffix], data_files=str(path), split="train", **options)
+    return list(loaded), len(loaded)
+
+
+def entry_rows(entries: list[dict], settings: config.Settings, quick: bool) -> tuple[list[dict], int | None]:
+    """Rows of the `datasets` of a YAML."""
+    first, files = entries[0], entries[0].get("data_files")
+    plain = len(entries) == 1 and set(first) <= {"path", "data_files"} and isinstance(files, str)
+    if quick and plain and (first["path"], Path(files).suffix) in (("json", ".jsonl"), ("parquet", ".parquet")):
+        return named_rows(files, quick)
+    library()
+    from trl.scripts.utils import DatasetMixtureConfig, get_dataset
+
+    try:
+        mixture = DatasetMixtureConfig(datasets=[dict(entry) for entry in entries])
+    except TypeError as error:
+        raise config.ConfigError(f"datasets: {str(error).replace('DatasetConfig.__init__()', 'an entry')}") from None
+    local = ("json", "csv", "parquet", "text", "arrow", "pandas")
+    if all(entry["path"] in local or Path(entry["path"]).exists() for entry in entries):
+        loaded = get_dataset(mixture)["train"]
+        return list(loaded), len(loaded)
+    if len(entries) > 1:
+        raise config.NotKnown("datasets mixes several of the hub's, which are not fetched here", GIVE_DATASET)
+    stream = get_dataset(DatasetMixtureConfig(datasets=[dict(first)], streaming=True))["train"]
+    return list(stream.take(ROWS_OF_A_HUB_DATASET)), None
+
+
+def hub_rows(source: str, name: str | None, split: str) -> tuple[list[dict], int | None]:
+    stream = library().load_dataset(source, name, split=split, streaming=True)
+    known = (stream.info.splits or {}).get(split)
+    return list(stream.take(ROWS_OF_A_HUB_DATASET)), known.num_examples if known else None
+
+
+def library():
+    """The package datasets, without progress bars."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity_error()
+    return datasets
 
 
 def rewards_of(run: Run) -> list[str]:
@@ -148,7 +189,11 @@ def rewards_of(run: Run) -> list[str]:
             " not run here; move the rewards into a module and give --rewards module.name"
         )
     if not settings.rewards:
-        raise config.NotKnown("no rewards were given: --rewards module.name, or reward_funcs in the YAML")
+        if run.settings.values.get("reward_model_name_or_path"):
+            raise config.NotKnown(
+                "a reward model is the only reward, and is not run here", "try it on completions yourself"
+            )
+        raise config.NotKnown("no rewards were given", "--rewards module.name, or reward_funcs in the YAML")
     return settings.rewards
 
 
@@ -156,26 +201,62 @@ def described(run: Run) -> dict[str, dict]:
     """What each reward declares, found in a process of its own."""
     if "described" not in run.cache:
         names = rewards_of(run)
+        budget = run.options.reward_budget_s if run.options is not None else 60
         try:
-            _, run.cache["described"] = command(["preflight_data.py", "describe", *names], 120)
+            run.cache["described"] = command(["preflight_data.py", "describe", *names], budget)[1]["rewards"]
         except CommandFailed as error:
-            run.cache["described"] = error
-    if isinstance(run.cache["described"], CommandFailed):
-        raise config.NotKnown(f"the rewards could not be loaded: {run.cache['described']}")
-    return run.cache["described"]["rewards"]
+            run.cache["described"] = {name: {"error": f"{error}, while the rewards were imported"} for name in names}
+    return run.cache["described"]
+
+
+# What `trl grpo` takes without a module (trl 1.16.0, scripts/grpo.py): where it is, and its settings there.
+REGISTRY: dict[str, tuple[str, dict]] = {
+    "accuracy_reward": ("trl.rewards.accuracy_reward", {}),
+    "reasoning_accuracy_reward": ("trl.rewards.reasoning_accuracy_reward", {}),
+    "think_format_reward": ("trl.rewards.think_format_reward", {}),
+    "get_soft_overlong_punishment": (
+        "trl.rewards.get_soft_overlong_punishment", {"max_completion_len": 1280, "soft_punish_cache": 256}
+    ),
+}  # fmt: skip
+
+
+def imported(name: str):
+    """A reward as `trl grpo` finds it: one of its four names, or a path that is importable from the current folder.
+
+    Raises:
+        LookupError: it is not found so; the message says why.
+    """
+    path, settings = REGISTRY.get(name, (name, {}))
+    module_path, _, attribute = path.rpartition(".")
+    if not module_path:
+        raise LookupError(f"TRL takes {', '.join(REGISTRY)} or module.function, and no other name")
+    # This script's folder is no place where TRL looks, and its modules may be called like the user's.
+    sys.path[:] = [os.getcwd(), *(place for place in sys.path if Path(place or ".").resolve() != HERE)]
+    for loaded, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if loaded != "__main__" and file and Path(file).resolve().parent == HERE:
+            del sys.modules[loaded]
+    try:
+        module = importlib.import_module(module_path)
+    except BaseException as error:  # a module may raise anything, SystemExit included
+        raise LookupError(f"cannot import {module_path} from {os.getcwd()}: {one_line(error)}") from None
+    reward = getattr(module, attribute, None)
+    if not callable(reward):
+        public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise LookupError(f"{module_path} has no reward {attribute!r}; it has {', '.join(sorted(public)) or 'none'}")
+    return reward(**settings) if settings else reward
 
 
 def describe(names: list[str]) -> dict:
     """Import the rewards and say what they take; runs in the child."""
+    import judge  # before the user's modules, which may be called so too
+
     found = {}
     for name in names:
         try:
-            reward = score_completions.load_reward(name)
-        except score_completions.UserError as error:
-            found[name] = {"error": str(error)}
-            continue
-        except BaseException as error:  # a module may raise anything, SystemExit included
-            found[name] = {"error": f"importing it raised {type(error).__name__}: {error}"[:300]}
+            reward = imported(name)
+        except LookupError as error:
+            found[name] = {"error": str(error)[:300]}
             continue
         entry: dict[str, Any] = {"name": getattr(reward, "__name__", None), "columns": {}, "takes_all": True}
         try:
@@ -190,15 +271,13 @@ def describe(names: list[str]) -> dict:
             }  # fmt: skip
         desk = getattr(reward, "desk", None)
         if hasattr(desk, "rubric") and hasattr(desk, "client"):
-            import judge
-
-            entry["judge"] = {"rubric_sha256": judge.rubric_sha256(desk.rubric), "problem": "no calibration was given"}
-            for path in filter(None, [os.environ.get("PREFLIGHT_CALIBRATION")]):
+            problem, path = "no calibration was given", os.environ.get("PREFLIGHT_CALIBRATION")
+            if path:
                 try:
                     problem = judge.calibration_problem(judge.read_calibration(path), desk.client, desk.rubric, 90)
                 except (ValueError, OSError) as error:
                     problem = str(error)
-                entry["judge"]["problem"] = problem
+            entry["judge"] = {"problem": problem}
         found[name] = entry
     return {"schema_version": 1, "rewards": found}
 
@@ -208,7 +287,10 @@ def describe(names: list[str]) -> dict:
 
 def rows_of(run: Run) -> list[dict]:
     if run.rows is None:
-        raise config.NotKnown(run.cache.get("dataset_problem") or f"{NO_DATASET}: --dataset prompts.jsonl")
+        problem = run.cache.get("dataset_problem")
+        if isinstance(problem, config.NotKnown):
+            raise problem
+        raise config.NotKnown(*((str(problem), "see dataset") if problem else (NO_DATASET, GIVE_DATASET)))
     return run.rows
 
 
@@ -230,11 +312,15 @@ def some(numbers: list[int]) -> str:
 
 @check("dataset", "dataset", "dead", "no rows can be read", "TRL reads the same file with datasets")
 def dataset(run: Run) -> Outcome:
-    if run.rows is None and run.cache.get("dataset_problem"):
-        return failed(run.cache["dataset_problem"], "name a file of rows (.jsonl, .parquet, .json, .csv) or a hub id")
-    if run.rows is None:
-        return unmeasured(NO_DATASET, GIVE_DATASET)
-    return passed(f"{seen(run)}, columns {', '.join(sorted({key for row in run.rows[:100] for key in row}))}")
+    problem = run.cache.get("dataset_problem")
+    if isinstance(problem, config.NotKnown):
+        raise problem
+    if problem:
+        return failed(str(problem), "name rows that TRL can load: a file (.jsonl, .parquet, .json, .csv) or a hub id")
+    rows, settings = rows_of(run), run.settings
+    other = run.options and run.options.dataset and (settings.given("datasets") or settings.given("dataset_name"))
+    said = f"{run.cache.get('source')}, given with --dataset; the config names its own: " if other else ""
+    return passed(f"{said}{seen(run)}, columns {', '.join(sorted({key for row in rows[:100] for key in row}))}")
 
 
 def is_chat(prompt: Any) -> bool:
@@ -500,9 +586,9 @@ def tokenizer_of(run: Run):
         except config.NotKnown as error:
             where, run.cache["tokenizer"] = None, error
         if where is None:
-            run.cache.setdefault("tokenizer", config.NotKnown("no model was named: --model FOLDER (or a hub id)"))
+            run.cache.setdefault("tokenizer", config.NotKnown("no model was named", "--model FOLDER (or a hub id)"))
         elif not Path(where).exists() and (where.count("/") != 1 or Path(where).parent.is_dir()):  # no hub id
-            run.cache["tokenizer"] = config.NotKnown(f"{where}: no such folder, so no tokenizer; give --model FOLDER")
+            run.cache["tokenizer"] = config.NotKnown(f"{where}: no such folder, so no tokenizer", "--model FOLDER")
         else:
             run.cache["tokenizer"] = load_tokenizer(where)
     if isinstance(run.cache["tokenizer"], config.NotKnown):
@@ -510,13 +596,18 @@ def tokenizer_of(run: Run):
     return run.cache["tokenizer"]
 
 
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "vocab.txt")
+
+
 def load_tokenizer(where: str):
+    if Path(where).is_dir() and not any((Path(where) / name).is_file() for name in TOKENIZER_FILES):
+        return config.NotKnown(f"{where}: holds no tokenizer ({', '.join(TOKENIZER_FILES[:2])})", "give --model FOLDER")
     try:
         from transformers import AutoTokenizer
     except ImportError:
-        return config.NotKnown("reading a tokenizer needs transformers: pip install transformers")
+        return config.NotKnown("reading a tokenizer needs transformers", "pip install transformers")
     try:
-        return AutoTokenizer.from_pretrained(where)
+        return AutoTokenizer.from_pretrained(where, trust_remote_code=False)  # nobody is asked, and no code is run
     except Exception as error:  # files and the hub fail in many ways
         said = " ".join(str(error).split())[:120]
         return config.NotKnown(
@@ -654,7 +745,7 @@ def model_config(run: Run) -> dict:
     place = Path(given or run.get("model_name_or_path") or "")
     path = place / "config.json" if place.is_dir() else place
     if path.suffix != ".json" or not path.is_file():
-        raise config.NotKnown(f"{place}: no config.json there; give --model config.json")
+        raise config.NotKnown(f"{place}: no config.json there", "--model config.json, or the folder that holds it")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -673,7 +764,7 @@ def context_length(run: Run) -> Outcome:
     tokens, number = longest_prompt(run)
     limit = run.get("max_completion_length")
     if limit is None:
-        raise config.NotKnown("max_completion_length is None, so completions have no limit to add up")
+        raise config.NotKnown("max_completion_length is None, so completions have no limit to add up", "set it")
     need = tokens + limit
     said = f"longest prompt {tokens} tokens ({some([number])}) + max_completion_length {limit} = {need}"
     places = {}
@@ -683,7 +774,7 @@ def context_length(run: Run) -> Outcome:
         places["vllm_max_model_length"] = run.get("vllm_max_model_length")
     known = {name: value for name, value in places.items() if isinstance(value, int)}
     if not known:
-        raise config.NotKnown(f"{said}; the model's context is not known: give --model FOLDER or config.json")
+        raise config.NotKnown(f"{said}; the model's context is not known", "--model FOLDER or config.json")
     short = [f"{name} {value}" for name, value in known.items() if value < need]
     if short:
         return failed(
@@ -754,14 +845,17 @@ def linted(run: Run) -> dict:
     if "lint" not in run.cache:
         names = [path for path, entry in described(run).items() if "error" not in entry]
         if not names:
-            raise config.NotKnown("no reward could be imported")
+            raise config.NotKnown("no reward could be imported", "see reward-import")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.jsonl"
             path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows_of(run)[:LINT_ROWS]), "utf-8")
             budget = run.options.reward_budget_s if run.options is not None else 60
 
             def one(name: str) -> dict | CommandFailed:
-                arguments = ["rewards.py", "lint", str(path), "--reward", name, "--rows", str(LINT_ROWS), "--json"]
+                where, bound = REGISTRY.get(name, (name, {}))
+                if bound:
+                    return CommandFailed(f"TRL's own, bound to {bound}; lint takes no settings of a factory")
+                arguments = ["rewards.py", "lint", str(path), "--reward", where, "--rows", str(LINT_ROWS), "--json"]
                 try:
                     return command(arguments, budget)[1]["rewards"]
                 except CommandFailed as error:
@@ -819,7 +913,7 @@ def reward_speed(run: Run) -> Outcome:
         )
         rate = re.search(r"(\d+) completions a second", finding["evidence"]) if finding else None
         if not rate:
-            raise config.NotKnown(f"{path}: its speed was not measured")
+            raise config.NotKnown(f"{path}: its speed was not measured", "see reward-lint")
         seconds = local / max(int(rate[1]), 0.5)
         total += seconds
         said.append(f"{path} {seconds:.2g} s")
@@ -838,12 +932,9 @@ def memory(run: Run) -> Outcome:
     options = run.options
     if not options.gpu and not options.device_gib:
         return unmeasured("no card was named", "--gpu NAME, such as h100-80gb, or --device-gib GIB")
-    if any(name in run.settings.unread for name in MEMORY_SETTINGS):
-        raise config.NotKnown(
-            next(
-                f"{name} is known only when the script runs" for name in MEMORY_SETTINGS if name in run.settings.unread
-            )
-        )
+    for name in MEMORY_SETTINGS:
+        if name != "dtype" or run.settings.unread.get("dtype") != CHECKPOINT:
+            run.get(name)  # raises what is not known
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "grpo.yaml"
         path.write_text(config.known_as_yaml(run.settings), "utf-8")
@@ -857,6 +948,9 @@ def memory(run: Run) -> Outcome:
         arguments += ["--gpu", options.gpu] if options.gpu else ["--device-gib", str(options.device_gib)]
         arguments += ["--gpus", str(run.world)] if run.world > 1 else []
         arguments += ["--sharding", options.sharding] if options.sharding else []
+        if run.settings.unread.get("dtype") == CHECKPOINT:
+            found = model_config(run)
+            arguments += ["--dtype", str(found.get("dtype") or found.get("torch_dtype") or "float32")]
         guess = ""
         try:
             arguments += ["--prompt", str(longest_prompt(run)[0])]
@@ -875,8 +969,17 @@ def memory(run: Run) -> Outcome:
     return passed(said) if code == 0 else failed(said, f"see what would help: {shown}")
 
 
-MEMORY_SETTINGS = ("per_device_train_batch_size", "gradient_accumulation_steps", "max_completion_length", "use_peft",
-                   "use_vllm", "beta", "optim", "load_in_4bit")  # fmt: skip
+CHECKPOINT = "the checkpoint's own"  # dtype of a model object in a script
+MEMORY_SETTINGS = (
+    "per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "generation_batch_size",
+    "num_generations", "max_completion_length", "use_peft", "lora_r", "lora_target_modules", "load_in_4bit",
+    "use_bnb_nested_quant", "dtype", "model_init_kwargs", "attn_implementation", "bf16", "fp16", "beta", "optim",
+    "gradient_checkpointing", "activation_checkpointing", "use_vllm", "vllm_mode", "vllm_gpu_memory_utilization",
+    "vllm_max_model_length", "vllm_enable_sleep_mode", "vllm_tensor_parallel_size",
+)  # fmt: skip
+SAMPLING_SETTINGS = ("model_name_or_path", "num_generations", "temperature", "max_completion_length", "top_p", "top_k",
+                     "min_p", "repetition_penalty", "chat_template_kwargs", "generation_kwargs",
+                     "reward_weights")  # fmt: skip
 
 
 # ---- 8 gates
@@ -885,6 +988,8 @@ MEMORY_SETTINGS = ("per_device_train_batch_size", "gradient_accumulation_steps",
 def gate(run: Run) -> tuple[int, dict]:
     """`inspect_rewards.py gate` on the run's own settings."""
     if "gate" not in run.cache:
+        for name in SAMPLING_SETTINGS:
+            run.get(name)  # raises what is not known
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / run.settings.path.with_suffix(".yaml").name
             text = config.known_as_yaml(run.settings, {"reward_funcs"})
@@ -901,12 +1006,12 @@ def inspected(run: Run) -> dict:
     folder = Path(run.options.inspection)
     if not (folder / "scores.json").is_file():
         raise config.NotKnown(
-            f"{folder}: no sampled and scored completions; `inspect_rewards.py sample` and `score` make them"
+            f"{folder}: no sampled and scored completions", SAMPLE_FIRST.format(config=run.settings.path)
         )
     try:
         return gate(run)[1]
     except CommandFailed as error:
-        raise config.NotKnown(f"inspect_rewards.py: {error}") from None
+        raise config.NotKnown(f"inspect_rewards.py: {error}", "mend what it names") from None
 
 
 SAMPLE_FIRST = "python scripts/inspect_rewards.py sample PROMPTS --config {config} --endpoint URL --model M; then score"
@@ -922,7 +1027,7 @@ SAMPLE_FIRST = "python scripts/inspect_rewards.py sample PROMPTS --config {confi
 def success_rate(run: Run) -> Outcome:
     rate = inspected(run).get("success_rate")
     if not rate:
-        raise config.NotKnown("no completion has a reward")
+        raise config.NotKnown("no completion has a reward", "inspect_rewards.py score")
     said = f"{rate['value']:.0%} of {rate['n']} sampled completions are paid ({rate['low']:.0%} to {rate['high']:.0%})"
     if rate["high"] < 0.02 or rate["value"] == 0:
         return failed(said, "supervised fine-tuning first, or easier prompts")
@@ -945,7 +1050,8 @@ def dead_groups(run: Run) -> Outcome:
     if share is None and found.get("group_size") == size and found.get("dead_groups"):
         share = found["dead_groups"]["value"]
     if share is None:
-        raise config.NotKnown(f"dead groups of {size} cannot be told from the sampled groups")
+        fix = f"sample groups of {size}: inspect_rewards.py sample --num-generations {size}"
+        raise config.NotKnown(f"dead groups of {size} cannot be told from the sampled groups", fix)
     others = ", ".join(f"{key}: {value:.0%}" for key, value in found["dead_groups_for"].items() if value is not None)
     said = f"{share:.0%} of groups of {size} would be dead (by size {others})"
     return (
@@ -964,7 +1070,7 @@ def cut_completions(run: Run) -> Outcome:
     found = inspected(run)
     clipped = found.get("clipped")
     if not clipped:
-        raise config.NotKnown("the sampled completions do not say whether they were cut")
+        raise config.NotKnown("the sampled completions do not say whether they were cut", "sample from an endpoint")
     said = f"{clipped['value']:.0%} of {clipped['n']} sampled completions were cut ({run.say('max_completion_length')})"
     if clipped["value"] < 0.2:
         return passed(said)

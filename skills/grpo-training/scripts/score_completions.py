@@ -173,6 +173,11 @@ def load_reward(name: str):
         module = importlib.import_module(module_path)
     except Exception as error:  # the user's module may fail in any way
         raise UserError(f"cannot import {module_path} from {os.getcwd()}: {type(error).__name__}: {error}") from None
+    mine, loaded = Path(*module_path.split(".")).with_suffix(".py"), getattr(module, "__file__", None)
+    if mine.is_file() and loaded and mine.read_bytes() != Path(loaded).read_bytes():
+        raise UserError(
+            f"{mine} here has the name of {loaded}, which is loaded already; TRL would take yours: rename it"
+        )
     reward = getattr(module, attribute, None)
     if not callable(reward):
         public = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]

@@ -609,7 +609,7 @@ def _variant_rows() -> list[list[str]]:
 
 def _skill_rows() -> list[list[str]]:
     shown = [failure for failure in _FAILURES if failure.short]
-    return [[f.short[0], f.label, _marks(f.presets(shown=False)[:1]), f.short[1]] for f in shown]
+    return [[f"`{f.id}`", f.short[0], f.label, _marks(f.presets(shown=False)[:1]), f.short[1]] for f in shown]
 
 
 TABLES = {
@@ -628,7 +628,7 @@ TABLES = {
         [[a.missing, a.instead, a.elsewhere] for a in _ABSENT],
     ),
     "on-policy": lambda: _table(["Setting", "On-policy", "Off-policy"], [list(row) for row in _ON_POLICY]),
-    "skill": lambda: _table(["The log shows", "Variant", "Exact settings", "Needs"], _skill_rows()),
+    "skill": lambda: _table(["Finding", "The log shows", "Variant", "Exact settings", "Needs"], _skill_rows()),
 }  # fmt: skip
 
 
