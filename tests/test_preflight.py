@@ -391,21 +391,25 @@ def command(*words, cwd, **more):
 
 def test_go_needs_every_dead_check_and_every_gate(tmp_path, project):
     options = project()
-    words = ["--config", options.config, "--dataset", options.dataset, "--rewards", "mine.exact"]
-    words += ["--device-gib", "100", "--record", tmp_path / "preflight.json"]
-    first = command(*words, "--json", cwd=tmp_path)
+    words = ["--config", options.config, "--dataset", options.dataset, "--rewards", "mine.exact", "--json"]
+    first = command(*words, "--device-gib", "100", "--record", tmp_path / "preflight.json", cwd=tmp_path)
     record = json.loads(first.stdout)
     assert first.returncode == 1 and record["verdict"] == "no-go", first.stderr
     assert {"inspection", "success-rate"} <= set(record["stops"])
     assert json.loads((tmp_path / "preflight.json").read_text()) == record
-    waivers = [word for name in record["stops"] for word in ("--waive", f"{name}=known from the run before")]
-    second = command(*words, *waivers, "--json", cwd=tmp_path)
-    record = json.loads(second.stdout)
-    assert second.returncode == 0 and record["verdict"] == "go" and record["stops"] == [], second.stdout
-    assert set(record["waivers"].values()) == {"known from the run before"}
-    assert [one["waived"] for one in record["checks"] if one["id"] == "inspection"] == ["known from the run before"]
-    text = command(*words, *waivers, cwd=tmp_path).stdout
-    assert "waived: known from the run before" in text
+    options = project(device_gib=100)
+    with contextlib.chdir(tmp_path):
+        run = preflight.gather(options, checks.GROUPS)
+        entries = checks.results(run)
+    assert [one["id"] for one in entries] == [one["id"] for one in record["checks"]]
+    for left_out in (None, *record["stops"]):
+        waivers = {name: "known from the run before" for name in record["stops"] if name != left_out}
+        again = preflight.record_of(run, entries, waivers, checks.GROUPS)
+        assert again["verdict"] == ("no-go" if left_out else "go"), left_out
+        assert again["waivers"] == waivers and again["stops"] == ([left_out] if left_out else [])
+        assert ("waived: known from the run before" in preflight.as_text(again, False)) == bool(waivers)
+    part = preflight.record_of(run, entries, waivers, ("arguments",))
+    assert part["verdict"] != "go"
 
 
 def test_a_record_replaces_nothing_but_a_record(tmp_path, project):
@@ -629,5 +633,24 @@ def test_a_rehearsal_is_part_of_the_answer(tmp_path, project):
     assert fine.returncode == 0 and record["verdict"] == "partial", fine.stdout[-3000:]
     assert [one["verdict"] for one in record["checks"] if one["group"] == "rehearsal"] == ["pass"]
     assert record["rehearsal"]["steps"]["done"] == 2
-    bad = command(*words, "--rewards", "mine.gold", "--rehearse", cwd=tmp_path)
-    assert bad.returncode == 1 and "[dead] rehearsal:reward_raised" in bad.stdout, bad.stdout
+
+
+def test_faults_of_a_rehearsal_are_dead_and_its_silence_is_not_measured(project, monkeypatch):
+    run = preflight.gather(project(), ("dataset",))
+
+    def answers(kind):
+        report = {"steps": {"done": 1, "asked": 2}, "seconds": {"total": 3.0}, "switched": [],
+                  "faults": [{"kind": kind, "evidence": "seen", "fix": "mend"}]}  # fmt: skip
+        monkeypatch.setattr(preflight.data, "command", lambda words, timeout_s: (1, report))
+        return preflight.rehearse(run)
+
+    for kind, verdict in {"reward_raised": "fail", "no_signal": "not measured"}.items():
+        (entry,) = answers(kind)
+        assert (entry["verdict"], entry["waive"], entry["severity"]) == (verdict, f"rehearsal:{kind}", "dead")
+
+    def silent(words, timeout_s):
+        raise preflight.data.CommandFailed("gave no answer in 150 s and was killed")
+
+    monkeypatch.setattr(preflight.data, "command", silent)
+    (entry,) = preflight.rehearse(run)
+    assert entry["verdict"] == "not measured" and "no answer in 150 s" in entry["evidence"]
