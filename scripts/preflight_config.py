@@ -29,10 +29,10 @@ ADAPTERS = ("LoraConfig", "get_peft_model")
 LOADED = ("dtype", "load_in_4bit", "load_in_8bit")  # what loading a model object says of it
 # Methods that only read, and calls that leave what they are given as it is.
 READS = {"get", "items", "keys", "values", "copy", "index", "count", "to_dict", "to_json_string", "to_sanitized_dict"}
-TAKES = {*CONFIGS, *OTHER_CONFIGS, *TRAINERS, *ADAPTERS, "from_pretrained", "BitsAndBytesConfig", "print", "pprint", "len",
-         "repr", "str", "sorted", "list", "tuple", "set", "dict", "sum", "max", "min", "any", "all", "enumerate", "zip",
-         "range", "isinstance", "type", "id", "getattr", "hasattr", "dumps", "asdict", "info", "debug", "warning", "log",
-         "load_dataset"}  # fmt: skip
+TAKES = {*CONFIGS, *OTHER_CONFIGS, *TRAINERS, *ADAPTERS, "from_pretrained", "BitsAndBytesConfig", "load_dataset",
+         "print", "pprint", "len", "repr", "str", "sorted", "list", "tuple", "set", "dict", "sum", "max", "min", "any",
+         "all", "enumerate", "zip", "range", "isinstance", "type", "id", "getattr", "hasattr", "dumps", "asdict",
+         "info", "debug", "warning", "log"}  # fmt: skip
 DELETE = object()  # in changes: the key goes
 
 
@@ -148,7 +148,7 @@ class Settings:
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
-    wrong: dict[str, str] = field(default_factory=dict)  # values of a type that TRL's parser refuses, with why
+    wrong: dict[str, str] = field(default_factory=dict)  # values of a type that the argument does not take, with why
     anything: str | None = None  # `**settings` in a script: whatever is not written there is not known either
     rewards: list[str] | None = None  # import paths; None: not said, or not known
     local_rewards: list[str] = field(default_factory=list)  # defined in the script itself: reached only by running it
@@ -257,7 +257,14 @@ def read_yaml(path: Path, text: str) -> Settings:
 
 
 def as_parsed(value: Any, types: list[str], name: str = "") -> Any:
-    """A YAML value as TRL's parser hands it on: a string becomes the number or truth value that the argument takes.
+    """A YAML value as the run has it.
+
+    TRL's parser makes a string into the number or the truth value that the argument takes, and hands all else on as it
+    is, unchecked.
+
+    Raises:
+        ValueError: if it is of no type that the argument takes. The parser refuses it, or GRPOConfig, or the run
+            breaks on it later.
 
     >>> as_parsed("1e-6", ["float"]), as_parsed("yes", ["bool", "none"]), as_parsed(3, ["float"])
     (1e-06, True, 3)
@@ -294,8 +301,6 @@ def as_parsed(value: Any, types: list[str], name: str = "") -> Any:
         raise ValueError("false (a bare no is that in YAML), and must be text: write it in quotes")
     elif isinstance(value, str):
         return value
-    elif isinstance(value, float) and "int" in types and value.is_integer():
-        return int(value)
     raise ValueError(f"{value!r}, and must be {' or '.join(types)}")
 
 
@@ -347,6 +352,12 @@ def read_script(path: Path, text: str, line: int | None = None) -> Settings:
         if not (fits or mapped):
             settings.wrong[name] = f"{value!r}, and must be {' or '.join(types)}"
     return settings
+
+
+def trainer_of(settings: Settings) -> ast.Call | None:
+    """The GRPOTrainer call of a script that gets this config, if that can be told."""
+    reader = _Script(ast.parse(settings.text))
+    return reader.trainer(next(call for call in reader.calls(CONFIGS) if call.lineno == settings.span[0]))[0]
 
 
 def called(call: ast.Call) -> str:
@@ -469,7 +480,9 @@ class _Script:
                     continue
                 if isinstance(target, ast.Attribute | ast.Subscript):
                     continue
-                first = isinstance(target, ast.Tuple) and isinstance(target.elts[0], ast.Name) and target.elts[0].id == name
+                first = (
+                    isinstance(target, ast.Tuple) and isinstance(target.elts[0], ast.Name) and target.elts[0].id == name
+                )
                 if not isinstance(node, ast.Assign | ast.AnnAssign) or not (isinstance(target, ast.Name) or first):
                     return None
                 if self.parent[node] is not self.parent[place]:
@@ -681,7 +694,11 @@ class _Script:
             isinstance(one, ast.Starred) for one in trainer.args
         ):
             missing = [name for name in ("model", "reward_funcs", "peft_config") if name not in given]
-            under = {"model": ("model_name_or_path", *LOADED), "reward_funcs": ("reward_funcs",), "peft_config": ("use_peft",)}
+            under = {
+                "model": ("model_name_or_path", *LOADED),
+                "reward_funcs": ("reward_funcs",),
+                "peft_config": ("use_peft",),
+            }
             for name in missing:
                 self.unknown(settings, under[name], trainer)
         model = given.get("model")
@@ -713,7 +730,9 @@ class _Script:
             held = self.made(inner) if inner is not None else None
         else:
             held = None
-        loads = isinstance(held, ast.Call) and called(held) == "from_pretrained" and "Peft" not in ast.unparse(held.func)
+        loads = (
+            isinstance(held, ast.Call) and called(held) == "from_pretrained" and "Peft" not in ast.unparse(held.func)
+        )
         if not loads:
             self.unknown(settings, (*LOADED, "use_peft"), node)
             return
@@ -765,7 +784,9 @@ class _Script:
     def loaded_model(self, settings: Settings, call: ast.Call) -> None:
         """What a `from_pretrained` call says of the model."""
         keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-        first = keywords.get("model_name") or keywords.get("pretrained_model_name_or_path") or next(iter(call.args), None)
+        first = (
+            keywords.get("model_name") or keywords.get("pretrained_model_name_or_path") or next(iter(call.args), None)
+        )
         name = self.value(first) if first is not None else None
         if isinstance(name, str):
             settings.values["model_name_or_path"], settings.lines["model_name_or_path"] = name, call.lineno
@@ -964,6 +985,10 @@ def _corrected_script(settings: Settings, changes: dict[str, Any], renames: dict
     class Editor(libcst.CSTTransformer):
         METADATA_DEPENDENCIES = (libcst.metadata.PositionProvider,)
 
+        def __init__(self):
+            super().__init__()
+            self.above = []  # comments for the line above the statement
+
         def leave_Call(self, original_node, updated_node):
             where = self.get_metadata(libcst.metadata.PositionProvider, original_node)
             place = (where.start.line, where.end.line)
@@ -972,7 +997,17 @@ def _corrected_script(settings: Settings, changes: dict[str, Any], renames: dict
             if place not in edits or name not in names[place]:
                 return updated_node
             ours = {} if place == settings.span else {theirs: name for name, theirs in LORA.items()}
-            return _edited(updated_node, edits.pop(place), lambda key, why: _by_hand(settings, ours.get(key, key), why))
+
+            def by_hand(key, why):
+                return _by_hand(settings, ours.get(key, key), why)
+
+            new, above = _edited(updated_node, edits.pop(place), by_hand)
+            self.above += above
+            return new
+
+        def leave_SimpleStatementLine(self, original_node, updated_node):
+            lines, self.above = [libcst.EmptyLine(comment=libcst.Comment(text)) for text in self.above], []
+            return updated_node.with_changes(leading_lines=[*updated_node.leading_lines, *lines])
 
     return libcst.metadata.MetadataWrapper(libcst.parse_module(settings.text)).visit(Editor()).code
 
@@ -993,7 +1028,10 @@ def _literal(value: Any) -> str:
 
 
 def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
-    """A call (libcst) with its keywords changed; line breaks and comments stay where they are."""
+    """A call (libcst) with its keywords changed; line breaks and comments stay where they are.
+
+    What is removed leaves a comment in its place; where it shared a line, the comment is given back beside the call.
+    """
     import libcst
 
     there = {arg.keyword.value for arg in call.args if arg.keyword}
@@ -1005,20 +1043,28 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
     nothing, newline = libcst.SimpleWhitespace(""), libcst.TrailingWhitespace()
     folded = libcst.ParenthesizedWhitespace  # holds a line break, and the comments around it
     trailing = bool(call.args) and isinstance(call.args[-1].comma, libcst.Comma)
-    before, args, spaces = call.whitespace_before_args, [], []  # spaces[i] stands after args[i]
+    before, args, spaces, above = call.whitespace_before_args, [], [], []  # spaces[i] stands after args[i]
     for arg in call.args:
         space = arg.comma.whitespace_after if isinstance(arg.comma, libcst.Comma) else arg.whitespace_after_arg
         new, value = wanted.get(arg.keyword.value, ("", KEEP)) if arg.keyword else ("", KEEP)
         if value is DELETE:
             left = spaces[-1] if spaces else before
-            if isinstance(space, folded):
-                own = isinstance(left, folded)
-                left = space.with_changes(
-                    first_line=left.first_line if own else space.first_line,  # of a line that others share
-                    empty_lines=[*(left.empty_lines if own else ()), *space.empty_lines],
+            bare = arg.with_changes(comma=libcst.MaybeSentinel.DEFAULT, whitespace_after_arg=nothing)
+            gone = f"# removed: {' '.join(libcst.Module([]).code_for_node(bare).split())}"
+            if isinstance(left, folded):
+                both = isinstance(space, folded)
+                own = space.first_line.comment if both else None  # of this argument's own line
+                line = libcst.EmptyLine(
+                    left.indent, left.last_line, libcst.Comment(gone + (f"  {own.value}" if own else ""))
                 )
-            elif arg is call.args[-1] and not isinstance(left, folded):
-                left = space
+                rest = space.empty_lines if both else ()
+                left = (space if both else left).with_changes(
+                    first_line=left.first_line, empty_lines=[*left.empty_lines, line, *rest]
+                )
+            else:
+                above.append(gone)
+                if isinstance(space, folded) or arg is call.args[-1]:
+                    left = space
             if spaces:
                 spaces[-1] = left
             else:
@@ -1048,4 +1094,4 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
             comma=libcst.Comma(whitespace_after=space) if comma else libcst.MaybeSentinel.DEFAULT,
             whitespace_after_arg=nothing if comma else space,
         )
-    return call.with_changes(args=args, whitespace_before_args=before)
+    return call.with_changes(args=args, whitespace_before_args=before), above

@@ -25,9 +25,12 @@ DATA = Path(__file__).parent / "data/recipes"
 GROUPS = ("arguments", "batch", "generation", "learning")
 CPU = {"output_dir": "out", "use_cpu": True, "bf16": False, "report_to": "none"}
 VLLM = {"use_vllm": True, "vllm_max_model_length": 4096}
-LORA = {"use_peft": True, "lora_dropout": 0.0, "lora_target_modules": ["q_proj"], "learning_rate": 2e-5}
+LORA = {"use_peft": True, "lora_dropout": 0.0, "lora_target_modules": "all-linear", "learning_rate": 2e-5}
 OFF_POLICY = {"gradient_accumulation_steps": 2, "steps_per_generation": 8}
 SCRIPT = "from trl import GRPOConfig, GRPOTrainer\n"
+TRAINER = "t = GRPOTrainer('m', [f], args, peft_config=c)\n"
+ROWS = {"datasets": [{"path": "json"}]}
+LLAMA = {"cache": {"model_config": {"model_type": "llama"}}}
 GPT, MOE = {"resid_pdrop": 0.1, "n_layer": 2}, {"output_router_logits": False, "attention_dropout": 0.0}
 
 
@@ -75,14 +78,14 @@ CASES = {
     "unknown-argument": ("dead", [{"max_prompt_length": 512}, {"warmup_ratio": 0.1}, {"learning_rat": 1e-6},
                                   {"vllm_device": "auto"}, script("lora_r=8"), script("model_name_or_path='x'"),
                                   script("torch_dtype='bfloat16'"), script("**{'max_prompt_length': 1}"),
-                                  {"system_prompt": "think"}],
-                         [{"lora_r": 8, "learning_rate": 1e-6}, script("beta=0.1", "c = LoraConfig(r=8)"), {"env": {"A": "b"}}]),
+                                  {"system_prompt": "think"}, {"lr": 1e-6}, script("num_processes=2"), {"multi_gpu": True}],
+                         [{"lora_r": 8, "learning_rate": 1e-6}, script("beta=0.1", "c = LoraConfig(r=8)"), {"env": {"A": "b"}}, {"num_processes": 4, "accelerate_config": "zero2"}]),
     "old-argument": ("tell", [{"vllm_importance_sampling_cap": 2.0}, {"use_transformers_paged": True},
                               {"scale_rewards": True}, {"gradient_checkpointing": True}, {"use_liger_kernel": True}],
                      [{}, {"scale_rewards": "group"}, {"activation_checkpointing": True}]),
     "wrong-type": ("dead", [{"num_generations": "eight"}, {"eval_strategy": False}, {"beta": [1]}, {"seed": None},
                             script("num_generations='8'"), script("report_to=3"), script("learning_rate='1e-6'"), {"generation_kwargs": "top_k"},
-                            {"model_init_kwargs": "{oops"}, {"learning_rate": math.nan}],
+                            {"model_init_kwargs": "{oops"}, {"learning_rate": math.nan}, {"num_generations": 4.0}],
                    [{"learning_rate": "1e-6", "num_generations": "8"}, {"scale_rewards": False}, script("learning_rate=1"),
                     script("scale_rewards=True"), script("beta=b()"), script("", "c = LoraConfig(target_modules='all-linear')")]),
     "unknown-choice": ("dead", [{"loss_type": "gpo"}, {"lr_scheduler_type": "cosin"}, {"optim": "adam"}, {"dtype": "bf16"},
@@ -117,12 +120,24 @@ CASES = {
     "training-length": ("dead", [{"max_steps": 0}, {"num_train_epochs": 0}, {"dataset_streaming": True}],
                         [{}, {"max_steps": 5, "num_train_epochs": 0}, {"dataset_streaming": True, "max_steps": 5}]),
     "quantised-alone": ("dead", [{"load_in_4bit": True}, {"load_in_4bit": True, "load_in_8bit": True, **LORA}], [{"load_in_4bit": True, **LORA}, {}]),
-    "eval-data": ("dead", [script("eval_strategy='steps'", "t = GRPOTrainer('m', [f], args)")],
+    "eval-data": ("dead", [script("eval_strategy='steps'", "t = GRPOTrainer('m', [f], args)"), script("eval_on_start=True", "t = GRPOTrainer('m', [f], args, eval_dataset=None)"),
+                           {"eval_strategy": "steps", **ROWS}, {"eval_on_start": True, **ROWS}, {"eval_strategy": "steps", "test_split_size": 4, "dataset_test_split": "dev", **ROWS}],
                   [script("eval_strategy='steps'", "t = GRPOTrainer('m', [f], args, eval_dataset=d)"), script("", "t = GRPOTrainer('m', [f], args)"),
-                   script("eval_strategy='steps'", "t = GRPOTrainer('m', **rest)"), {"eval_strategy": "steps"}]),
+                   script("eval_strategy='steps'", "t = GRPOTrainer('m', [f], args, d, d)"), {"eval_strategy": "steps", "test_split_size": 4, **ROWS}, {}]),
+    "test-split": ("dead", [{"test_split_size": 1.5, **ROWS}, {"test_split_size": 0, **ROWS}, ({"test_split_size": 12, **ROWS}, {"total_rows": 12}),
+                            ({"test_split_size": 0.97, **ROWS}, {"total_rows": 12}), {"test_split_size": 0.1, "streaming": True, **ROWS},
+                            {"dataset_train_split": "training", **ROWS}, {"test_split_size": 0.1}],
+                   [{}, {"test_split_size": 0.1, **ROWS}, ({"test_split_size": 11, **ROWS}, {"total_rows": 12}), {"dataset_train_split": "training"}]),
+    "value-range": ("dead", [{"adam_beta1": 1.0}, {"adam_beta2": -0.1}, {"adam_epsilon": 1e6}, {"adam_epsilon": 0.01}, {"adam_epsilon": -1e-8}, {"weight_decay": -0.1},
+                             {"loss_type": "sapo", "sapo_temperature_pos": 0.0}, {"beta": -0.04}, {"epsilon": -0.2}, {"epsilon_high": -5.0},
+                             {"lr_scheduler_type": "cosine_with_min_lr"}, {"lr_scheduler_type": "warmup_stable_decay"}, {"max_steps": 50, "warmup_steps": 50},
+                             {"max_steps": 2, "warmup_steps": 100000}, {"accelerator_config": {"foo": True}}],
+                    [{}, {"adam_beta1": 0.0}, {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": 0.1}}, {"max_steps": 50, "warmup_steps": 0.1},
+                     {"max_steps": 50, "warmup_steps": 60, "lr_scheduler_type": "constant"}, {"accelerator_config": {"split_batches": True}}, {"sapo_temperature_pos": 0.0}]),
+    "packages": ("tell", [], []),  # its own test
     "sharding": ("dead", [({"fsdp": "full_shard", "deepspeed": "z.json"}, {"world": 2}), {"fsdp": "full_shard"}], [({"fsdp": "full_shard"}, {"world": 2}), {}]),
     "use-cpu": ("waste", [{"use_cpu": True}], [{}]),
-    "cispo-clip": ("waste", [{"loss_type": "cispo"}, {"loss_type": "cispo", "epsilon_high": 0.28}], [{"loss_type": "cispo", "epsilon_high": 5.0}, {}]),
+    "cispo-clip": ("waste", [{"loss_type": "cispo"}, {"loss_type": "cispo", "epsilon_high": 0.28}, {"loss_type": "cispo", "epsilon_high": 0.0}], [{"loss_type": "cispo", "epsilon_high": 5.0}, {}]),
     "dr-grpo-scaling": ("waste", [{"loss_type": "dr_grpo"}], [{"loss_type": "dr_grpo", "scale_rewards": "none"}, {"loss_type": "dr_grpo", "scale_rewards": False}]),
     "two-sided-clip": ("dead", [{"delta": 0.5}, {"delta": 1.2}, {"delta": 1.25, "epsilon_high": 0.28}], [{"delta": 4.0}, {}, {"delta": 0.5, "loss_type": "sapo"}]),
     "entropy-tokens": ("waste", [{"top_entropy_quantile": 20}, {"top_entropy_quantile": -0.5}, {"top_entropy_quantile": 0.0}], [{"top_entropy_quantile": 0.2}, {}]),
@@ -158,8 +173,10 @@ CASES = {
     "inert-on-policy": ("tell", [{"epsilon_high": 0.28}, {"importance_sampling_level": "sequence"}, {"off_policy_mask_threshold": 0.5}, {"loss_type": "sapo", "sapo_temperature_neg": 1.1}],
                         [{}, {"epsilon_high": 0.28, **OFF_POLICY}, {"epsilon_high": 0.28, "num_iterations": 2}, {"loss_type": "cispo", "epsilon_high": 5.0}, {"off_policy_mask_threshold": 0.5, **VLLM}]),
     "other-loss": ("tell", [{"sapo_temperature_neg": 1.1}, {"loss_type": "sapo", "epsilon_high": 0.28}], [{"loss_type": "sapo", "sapo_temperature_neg": 1.1}, {"loss_type": "cispo", "epsilon_high": 5.0}]),
-    "too-few-prompts": ("dead", [({"gradient_accumulation_steps": 8}, {"total_rows": 7}), ({"gradient_accumulation_steps": 8}, {"total_rows": 15})],
-                        [({"gradient_accumulation_steps": 8}, {"total_rows": 8}), ({"gradient_accumulation_steps": 8}, {"total_rows": 1001})]),
+    "too-few-prompts": ("dead", [({"gradient_accumulation_steps": 8}, {"total_rows": 7}), ({"gradient_accumulation_steps": 8}, {"total_rows": 15}),
+                               ({"gradient_accumulation_steps": 8, "test_split_size": 10, **ROWS}, {"total_rows": 12}), ({"gradient_accumulation_steps": 8, "test_split_size": 0.41, **ROWS}, {"total_rows": 12})],
+                        [({"gradient_accumulation_steps": 8}, {"total_rows": 8}), ({"gradient_accumulation_steps": 8}, {"total_rows": 1001}),
+                         ({"gradient_accumulation_steps": 8, "test_split_size": 4, **ROWS}, {"total_rows": 12}), ({"gradient_accumulation_steps": 8, "test_split_size": 10}, {"total_rows": 8})]),
     "few-completions": ("tell", [{}], [{"gradient_accumulation_steps": 8}, ({}, {"world": 8})]),
     "small-group": ("tell", [{"num_generations": 2}], [{"num_generations": 8}]),
     "truncated-sampling": ("dead", [{**VLLM, "top_p": 0.95}, {**VLLM, "top_k": 50}, {**VLLM, "min_p": 0.05}, {**VLLM, "repetition_penalty": 1.1},
@@ -168,7 +185,12 @@ CASES = {
                            [{"top_p": 0.95}, VLLM, {**VLLM, "top_k": -1, "top_p": 1}, {**VLLM, "generation_kwargs": {"seed": 1}}]),
     "long-weights": ("waste", [{**VLLM, "max_completion_length": 8192}, {**VLLM, "max_completion_length": 4096, "vllm_importance_sampling_mode": "sequence_truncate"}],
                      [VLLM, {"max_completion_length": 8192}, {**VLLM, "max_completion_length": 8192, "vllm_importance_sampling_mode": "token_truncate"}]),
-    "temperature": ("waste", [{"temperature": 0.0}, {"temperature": 0.1}], [{}, {"temperature": 0.7}]),
+    "broken-sampling": ("dead", [{"generation_kwargs": {"do_sample": False}}, {"top_p": 0.0}, {"top_p": 1.5}, {"top_k": -1}, {"top_k": 1}, {"min_p": 1.5}, {"min_p": 1.0}, {"repetition_penalty": 0.0},
+                                 {"generation_kwargs": {"num_return_sequences": 2}}, {"generation_kwargs": {"stop_strings": ["x"]}}, {"generation_kwargs": {"num_beams": 2}},
+                                 {"generation_kwargs": '{"max_new_tokens": 3}'}, {**VLLM, "top_k": -2}],
+                        [{}, {**VLLM, "top_k": -1}, {"top_p": 0.9, "top_k": 50, "min_p": 0.1}, {"generation_kwargs": {"max_new_tokens": 256, "num_beams": 1, "do_sample": True}}]),
+    "temperature": ("waste", [{"temperature": 0.0}, {"temperature": 0.1}, {"generation_kwargs": {"temperature": 0.001}}, {"temperature": 1e6}, {"temperature": 3.0}, {"generation_kwargs": {"temperature": 0.0, "do_sample": False}}],
+                    [{}, {"temperature": 0.7}, {"temperature": 0.0, "generation_kwargs": {"temperature": 1.0}}]),
     "two-temperatures": ("waste", [{"generation_kwargs": {"temperature": 0.7}}], [{"generation_kwargs": {"temperature": 1.0}}, {}]),
     "vllm-version": ("waste", [], []),  # its own test: no vLLM is installed
     "quantised-vllm": ("dead", [{**VLLM, **LORA, "load_in_4bit": True}, {**VLLM, **LORA, "load_in_8bit": True}], [{**LORA, "load_in_4bit": True}, VLLM]),
@@ -184,13 +206,20 @@ CASES = {
     "learning-rate": ("waste", [{"learning_rate": 1e-4}, {"learning_rate": 5e-8}, {**LORA, "learning_rate": 5e-7}, {**LORA, "learning_rate": 1e-3}, {"learning_rate": 0.0}, {"learning_rate": 2e-7}, {"learning_rate": 1e-5}],
                       [{}, LORA, {**LORA, "learning_rate": 1e-5}, {"learning_rate": 5e-7}]),
     "weights-dtype": ("waste", [{"dtype": "bfloat16"}, {"model_init_kwargs": {"dtype": "bfloat16"}}], [{}, {"dtype": "bfloat16", "learning_rate": 1e-5}, {"dtype": "bfloat16", **LORA}]),
-    "lora-dropout": ("tell", [{"use_peft": True}, script("", "c = LoraConfig(lora_dropout=0.05)")], [LORA, {}, {"use_peft": True, "disable_dropout": True}, script("", "c = LoraConfig(r=8)")]),
-    "lora-targets": ("tell", [{"use_peft": True}, {"use_peft": True, "lora_target_modules": ["q_proj", "lm_head"]}], [LORA, {}, {"use_peft": True, "lora_target_modules": "all-linear"}]),
+    "lora-dropout": ("tell", [{"use_peft": True}, script("", "c = LoraConfig(lora_dropout=0.05)\n" + TRAINER)], [LORA, {}, {"use_peft": True, "disable_dropout": True}, script("", "c = LoraConfig(r=8)\n" + TRAINER),
+                                                                                                     script("", "c = LoraConfig(lora_dropout=0.05)\nt = GRPOTrainer('m', [f], args)")]),
+    "lora-targets": ("tell", [{"use_peft": True}, {"use_peft": True, "lora_target_modules": ["q_proj", "lm_head"]}, {"use_peft": True, "lora_target_modules": ["q_proj"]},
+                              {"use_peft": True, "lora_target_modules": "q_proj"}, script("", "c = LoraConfig(target_modules='q_proj')\n" + TRAINER)],
+                     [LORA, {}, {"use_peft": True, "lora_target_modules": ["all-linear"]}, {"use_peft": True, "lora_target_modules": [".*q_proj"]},
+                      {"use_peft": True, "lora_target_modules": ["q_proj", "v_proj"]}, script("", "c = LoraConfig(target_modules=['q_proj'])\n" + TRAINER)]),
+    "lora-size": ("dead", [{"use_peft": True, "lora_r": 0}, {"use_peft": True, "lora_alpha": 0}, {"use_peft": True, "lora_alpha": -16}], [LORA, {"lora_r": 0}]),
+    "lora-modules": ("dead", [({"use_peft": True, "lora_target_modules": ["c_attn", "c_fc"]}, LLAMA), ({"use_peft": True, "lora_target_modules": ["q_proj", "c_fc"]}, LLAMA)],
+                     [({"use_peft": True, "lora_target_modules": ["q_proj", "v_proj"]}, LLAMA), LORA, {"lora_target_modules": ["c_attn"]}]),
     "reference-model": ("tell", [{"beta": 0.01}], [{"beta": 0.01, **LORA}, {}]),
     "scheduler": ("tell", [{}, {"lr_scheduler_type": "cosine"}], [{"lr_scheduler_type": "constant_with_warmup"}, {"lr_scheduler_type": "cosine_with_min_lr"}]),
     "optimizer": ("waste", [{"optim": "sgd"}], [{}, {"optim": "adamw_8bit"}]),
 }  # fmt: skip
-APART = {"vllm-version"}
+APART = {"vllm-version", "packages"}
 
 
 def split(case) -> tuple:
