@@ -360,6 +360,11 @@ def old_argument(run: Run) -> list[Outcome] | Outcome:
     return found or passed("no old name in use")
 
 
+# A whole number written as 4.0 stops the run at these; the others work, or were not tried.
+WHOLE = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations", "num_generations", "seed",
+         "max_completion_length", "steps_per_generation", "generation_batch_size", "lora_r")  # fmt: skip
+
+
 @check("wrong-type", "arguments", "dead", "a value of a type that the argument does not take", "TRL's own fields")
 def wrong_type(run: Run) -> list[Outcome] | Outcome:
     found = []
@@ -373,6 +378,7 @@ def wrong_type(run: Run) -> list[Outcome] | Outcome:
                 f"{name} ({run.settings.where(name)}) is {why}",
                 f"{name}: a value of the named type",
                 change={name: "no"} if bare_no else {name: int(value)} if whole else {},
+                severity="tell" if whole and name not in WHOLE else None,
                 key=name,
             )
         )
@@ -1564,9 +1570,10 @@ def broken_sampling(run: Run) -> list[Outcome] | Outcome:
     extra, found = mapping(run, "generation_kwargs"), []
 
     def bad(name: str, why: str, fix: str, severity: str | None = None) -> None:
-        said = f"generation_kwargs[{name}]={extra[name]} ({run.settings.where('generation_kwargs')})"
-        change = {"generation_kwargs": {key: value for key, value in extra.items() if key != name} or DELETE}
-        if name not in extra:
+        if name in extra:
+            said = f"generation_kwargs[{name}]={extra[name]} ({run.settings.where('generation_kwargs')})"
+            change = {"generation_kwargs": {key: value for key, value in extra.items() if key != name} or DELETE}
+        else:
             said, change = run.say(name), {name: TRUNCATES[name] if TRUNCATES[name] is not None else DELETE}
         found.append(failed(f"{said}: {why}", fix, change=change, severity=severity, key=name))
 
@@ -1576,7 +1583,9 @@ def broken_sampling(run: Run) -> list[Outcome] | Outcome:
     value = {name: extra.get(name, run.get(name)) for name in TRUNCATES}
     value = {name: one if number(one) else TRUNCATES[name] for name, one in value.items()}
     if not 0 < value["top_p"] <= 1:
-        bad("top_p", same if value["top_p"] == 0 else raises, "top_p: 1.0")
+        unread = value["top_p"] > 1 and not vllm(run)
+        why = same if value["top_p"] == 0 else "above 1, and not read" if unread else raises
+        bad("top_p", why, "top_p: 1.0", "tell" if unread else None)
     if value["top_k"] == 1 or value["top_k"] < (-1 if vllm(run) else 0):
         bad("top_k", same if value["top_k"] == 1 else raises, "top_k: 0")
     if value["min_p"] is not None and not 0 <= value["min_p"] < 1:
@@ -1599,7 +1608,7 @@ def broken_sampling(run: Run) -> list[Outcome] | Outcome:
     "temperature",
     "generation",
     "waste",
-    "no or little variety inside a group, or nothing but noise",
+    "no or little variety inside a group, or noise alone",
     f"{RAN}; below 0.5 and above 2 is judgement",
 )
 def temperature(run: Run) -> Outcome:

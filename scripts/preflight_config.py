@@ -577,22 +577,22 @@ class _Script:
                 if ours(node) and isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load):
                     events += self._use_of_config(node, names, makers)
         top = {id(node) for node in self.tree.body}
-        far = max((node.lineno for node, _ in events), default=0) + 1
-        for node, name in sorted(events, key=lambda event: event[0].lineno if id(event[0]) in top else far):
+        far = max((node.lineno for node, *_ in events), default=0) + 1
+        for node, name, value in sorted(events, key=lambda event: event[0].lineno if id(event[0]) in top else far):
             if name is None:
                 settings.anything = ast.unparse(node)[:80]
                 for key in settings.in_call & settings.values.keys():
                     self.maybe(settings, key, node)
-            elif isinstance(node, ast.Assign) and id(node) in top:
-                self.put(settings, name, node.value)
+            elif value is not None and id(node) in top:
+                self.put(settings, name, value)
                 settings.in_call.add(name)
             else:
                 self.maybe(settings, name, node)
 
-    def _use_of_config(self, node: ast.expr, names: set[str], makers: set[str]) -> list[tuple[ast.stmt, str | None]]:
-        """What one use of the config object does: statement and setting; None stands for any setting."""
+    def _use_of_config(self, node: ast.expr, names: set[str], makers: set[str]) -> list[tuple]:
+        """What one use of the config object does: statement, setting (None for any) and value (None if not plain)."""
         up, here = self.parent[node], self.statement(node)
-        lost = [(here, None)]
+        lost = [(here, None, None)]
         if isinstance(up, ast.Assign | ast.AnnAssign | ast.NamedExpr):
             targets = up.targets if isinstance(up, ast.Assign) else [up.target]
             names |= {ast.unparse(target) for target in targets}
@@ -600,27 +600,21 @@ class _Script:
         if isinstance(up, ast.Attribute):
             above = self.parent[up]
             if not isinstance(up.ctx, ast.Load):
-                return [(here, up.attr)]
+                plain = isinstance(above, ast.Assign | ast.AnnAssign)
+                return [(here, up.attr, above.value if plain else None)]
             if up.attr == "__dict__":
                 return lost
             if isinstance(above, ast.Call) and above.func is up:
                 return [] if up.attr in READS else lost
-            while isinstance(above, ast.Subscript | ast.Attribute):  # args.generation_kwargs["top_k"] = 5, .update(...)
-                changed = not isinstance(above.ctx, ast.Load) or (
-                    isinstance(self.parent[above], ast.Call)
-                    and self.parent[above].func is above
-                    and getattr(above, "attr", "") not in READS
-                )
-                if changed and self._mutable(up.attr):
-                    return [(here, up.attr)]
-                above = self.parent[above]
-            return []
+            if not self._mutable(up.attr):
+                return []
+            return [(here, up.attr, None)] if self._changes(up, frozenset()) else []
         outer = self.parent[up] if isinstance(up, ast.keyword) else up
         if isinstance(outer, ast.Call):
             name = called(outer)
             if name == "setattr" and len(outer.args) == 3 and outer.args[0] is node:
                 key = self.value(outer.args[1])
-                return [(here, key)] if isinstance(key, str) else lost
+                return [(here, key, None)] if isinstance(key, str) else lost
             if name.endswith("Trainer"):
                 holder = self.parent[outer]
                 if isinstance(holder, ast.Assign):
