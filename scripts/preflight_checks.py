@@ -786,15 +786,22 @@ ACCELERATOR = ("split_batches", "dispatch_batches", "even_batches", "use_seedabl
     f"{RAN}; the borders of adam_epsilon and warmup_steps are judgement",
 )
 def value_range(run: Run) -> list[Outcome] | Outcome:
-    found, loss = [], run.get("loss_type")
+    found, lost = [], []
+
+    def get(name: str, take: Callable = run.get) -> Any:  # one that is not known may not hide the others
+        try:
+            return take(name)
+        except config.NotKnown as error:
+            lost.append(unmeasured(str(error), "write it as a number or a name in the config", key=name))
 
     def bad(name: str, why: str, fix: str, severity: str | None = None) -> None:
         found.append(failed(f"{run.say(name)}: {why}", fix, severity=severity, key=name))
 
+    loss = get("loss_type")
     for name in ("adam_beta1", "adam_beta2"):
-        if number(run.get(name)) and not 0 <= run.get(name) < 1:
+        if number(get(name)) and not 0 <= get(name) < 1:
             bad(name, "the optimizer refuses it", f"{name}: from 0 to below 1 ({config.arguments()[name]['default']})")
-    tiny = run.get("adam_epsilon")
+    tiny = get("adam_epsilon")
     if number(tiny) and (tiny < 0 or tiny > 1e-3):
         why = (
             "the optimizer refuses it"
@@ -802,21 +809,21 @@ def value_range(run: Run) -> list[Outcome] | Outcome:
             else "it is added to what each step is divided by, and makes it small"
         )
         bad("adam_epsilon", why, "adam_epsilon: 1e-8", "waste" if 0 < tiny < 1 else None)
-    if number(run.get("weight_decay")) and run.get("weight_decay") < 0:
+    if number(get("weight_decay")) and get("weight_decay") < 0:
         bad("weight_decay", "the optimizer refuses it", "weight_decay: 0.0")
     for name in ("sapo_temperature_pos", "sapo_temperature_neg"):
-        if loss == "sapo" and number(run.get(name)) and run.get(name) <= 0:
+        if loss == "sapo" and number(get(name)) and get(name) <= 0:
             bad(name, "the loss divides by it", f"{name}: {config.arguments()[name]['default']}")
-    if number(run.get("beta")) and run.get("beta") < 0:
+    if number(get("beta")) and get("beta") < 0:
         bad("beta", "pays for distance from the reference", "beta: 0.0, or 0.01", "waste")
     for name in ("epsilon", "epsilon_high"):
-        if loss in CLIPS and number(run.get(name)) and run.get(name) < 0:
+        if loss in CLIPS and number(get(name)) and get(name) < 0:
             bad(name, "clips on the wrong side of the ratio 1", f"{name}: 0.2", "waste")
-    kind, extra = run.get("lr_scheduler_type"), mapping(run, "lr_scheduler_kwargs")
-    if kind in NEEDS and not any(extra.get(name) is not None for name in NEEDS[kind]):
+    kind, extra = get("lr_scheduler_type"), get("lr_scheduler_kwargs", lambda name: mapping(run, name))
+    if kind in NEEDS and extra is not None and not any(extra.get(name) is not None for name in NEEDS[kind]):
         wanted = " or ".join(NEEDS[kind])
         bad("lr_scheduler_type", f"raises without {wanted}", f"lr_scheduler_kwargs: {{{NEEDS[kind][-1]}: ...}}")
-    steps, warm = run.get("max_steps"), run.get("warmup_steps")
+    steps, warm = get("max_steps"), get("warmup_steps")
     if number(steps) and number(warm) and 0 < steps <= warm and warm >= 1 and kind != "constant":
         severity = None if warm >= 20 * steps else "waste"
         bad(
@@ -825,9 +832,13 @@ def value_range(run: Run) -> list[Outcome] | Outcome:
             "warmup_steps: 0.05, a share",
             severity,
         )
-    unknown = [name for name in mapping(run, "accelerator_config") if name not in ACCELERATOR]
+    unknown = [
+        name for name in get("accelerator_config", lambda name: mapping(run, name)) or () if name not in ACCELERATOR
+    ]
     if unknown:
         bad("accelerator_config", f"{', '.join(unknown)} is not in it", f"of {', '.join(ACCELERATOR)}")
+    if lost:  # said once: with `**settings` it may be all of them
+        found.append(lost[0])
     return found or passed(run.say("adam_beta1", "adam_beta2", "adam_epsilon", "lr_scheduler_type", "warmup_steps"))
 
 
@@ -1598,7 +1609,7 @@ def broken_sampling(run: Run) -> list[Outcome] | Outcome:
         bad("num_beams", "a search, no samples of the policy", "remove num_beams", "waste")
     if extra.get("stop_strings"):
         bad("stop_strings", "the generator gets no tokenizer; " + raises, "remove it; with vLLM: stop")
-    for name in ("max_new_tokens", "max_tokens", "max_length"):
+    for name in ("max_new_tokens", "max_tokens"):
         if extra.get(name) not in (None, run.get("max_completion_length")):
             bad(name, f"overrules {run.say('max_completion_length')}", "max_completion_length says it", "waste")
     return found or passed(run.say(*TRUNCATES, "generation_kwargs"))
@@ -1619,7 +1630,7 @@ def temperature(run: Run) -> Outcome:
         said += f" ({run.settings.where('generation_kwargs')})"
         change["generation_kwargs"] = {key: part for key, part in extra.items() if key != "temperature"} or DELETE
     if not number(value) or not COOL <= value <= HOT:
-        dead = not number(value) or not 0.01 <= value < 100
+        dead = not number(value) or not 0.01 <= value < 1000
         if not number(value) or not value > 0:
             why = "raises at the first generation"
         elif value < COOL:
@@ -1989,7 +2000,7 @@ MODULES = {
     **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"), SPLIT | {"embed_tokens"}),
     "phi3": {"qkv_proj", "o_proj", "gate_up_proj", "down_proj", "embed_tokens"},
     "gpt2": {"c_attn", "c_proj", "c_fc", "wte", "wpe"},
-    "gpt_neox": {"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h", "embed_in", "embed_out"},
+    "gpt_neox": {"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h", "embed_in"},
 }  # fmt: skip
 
 

@@ -461,7 +461,7 @@ REFUSED = ("unknown-argument", "wrong-type", "unknown-choice", "group-of-one", "
 
 # Wrong values of these pass GRPOConfig: they raise in the trainer, or in the first step, or are read by nobody.
 UNCHECKED = {"scale_rewards", "loss_type", "vllm_mode", "dtype", "beta", "seed", "use_vllm", "train_sampling_strategy",
-             "generation_kwargs", "learning_rate"}  # fmt: skip
+             "generation_kwargs", "learning_rate", "num_generations", "save_total_limit"}  # fmt: skip
 
 
 def cases_of(ids, bad: bool) -> list:
@@ -501,7 +501,7 @@ def as_trl(name, value):
 
 SILENT = ("cispo-clip", "dr-grpo-scaling", "two-sided-clip", "entropy-tokens", "entropy-target", "moving-reference",
           "vespo-weights", "ratio-level", "sequence-clip", "completion-limit", "gold-column-kept", "training-length",
-          "temperature", "truncated-sampling", "learning-rate", "inert-on-policy", "other-loss")  # fmt: skip
+          "temperature", "truncated-sampling", "learning-rate", "inert-on-policy", "other-loss", "broken-sampling")  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "world"), cases_of(SILENT, bad=True))
@@ -605,10 +605,16 @@ def test_dead_in_silence_is_dead_in_the_trainer(train):
         {"loss_type": "gpo"}, {"scale_rewards": "std"}, {"save_strategy": "best"}, {"eval_strategy": "steps"}, {"fsdp": "full_shard"}, {"temperature": 0.0}, {"top_entropy_quantile": -0.5}, {"steps_per_generation": 0},
         {"max_completion_length": 0}, {"sync_ref_model": True}, {"remove_unused_columns": True}, {"loss_type": "vespo", "use_vllm": True},
         {"loss_type": "dr_grpo", "max_completion_length": None}, {"router_aux_loss_coef": 0.001}, {"importance_sampling_level": "seq"}, {"learning_rate": "1e-6"},
-        {"peft": LoraConfig(target_modules=["lm_head"])}, {"peft": LoraConfig(target_modules="all-linear"), "sync_ref_model": True, "beta": 0.1},
+        {"top_k": -1}, {"min_p": 1.5}, {"repetition_penalty": 0.0}, {"generation_kwargs": {"num_return_sequences": 2}}, {"generation_kwargs": {"stop_strings": ["x"]}},
+        {"generation_kwargs": {"temperature": 0.0}}, {"lr_scheduler_type": "cosine_with_min_lr"}, {"lr_scheduler_type": "warmup_stable_decay"}, {"adam_beta1": 1.0}, {"adam_epsilon": -1e-8},
+        {"weight_decay": -0.1}, {"eval_on_start": True}, {"accelerator_config": {"foo": True}}, {"learning_rate": math.inf}, {"loss_type": "sapo", "sapo_temperature_pos": 0.0}, {"num_generations": 4.0},
+        {"peft": dict(target_modules="q_proj")}, {"peft": dict(target_modules=["c_attn"])}, {"peft": dict(r=0)}, {"peft": LoraConfig(target_modules=["lm_head"])}, {"peft": LoraConfig(target_modules="all-linear"), "sync_ref_model": True, "beta": 0.1},
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError, RuntimeError, NotImplementedError)):
+            if isinstance(settings.get("peft"), dict):
+                settings["peft"] = LoraConfig(**settings["peft"])
             train(**settings)
+            raise AssertionError(settings)
 
 
 def test_what_trains_in_silence_does_what_the_checks_say(train):
@@ -627,6 +633,127 @@ def test_what_trains_in_silence_does_what_the_checks_say(train):
         and train(delta=1.0)[0]["grad_norm"] == plain["grad_norm"]
     )
     assert train(max_completion_length=None)[0]["completions/max_length"] <= 20
+    assert train(generation_kwargs={"max_new_tokens": 3})[0]["completions/max_length"] == 3
+    assert train(top_p=1.5)[0]["grad_norm"] == plain["grad_norm"] > 0
+
+
+def test_what_teaches_nothing_in_silence_has_no_gradient(train):
+    from peft import LoraConfig
+
+    for settings in (
+        {"generation_kwargs": {"do_sample": False}}, {"top_p": 0.0}, {"top_k": 1}, {"min_p": 1.0}, {"generation_kwargs": {"temperature": 0.001}},
+        {"loss_type": "cispo", "epsilon_high": 0.0}, {"peft": LoraConfig(target_modules=["q_proj", "v_proj"], lora_alpha=0)},
+    ):  # fmt: skip
+        assert train(max_steps=1, **settings)[0]["grad_norm"] == 0, settings
+    patterns = [LoraConfig(target_modules=checks.pattern("q_proj")), LoraConfig(target_modules=["q_proj", "c_fc"])]
+    assert all(train(max_steps=1, peft=one)[0]["grad_norm"] > 0 for one in patterns)  # lora-targets, lora-modules
+
+
+@pytest.mark.parametrize("size", [4, 11, 12, 0, 0.05, 0.41, 0.97, 1.5, -1])
+def test_a_test_split_is_trls(size, tmp_path):
+    from trl import DatasetMixtureConfig, get_dataset
+
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "x"}\n' * 12)
+    given = {"datasets": [{"path": "json", "data_files": str(path)}], "test_split_size": size}
+    run = run_of(given, total_rows=12)
+    (row,) = [one for one in checks.results(run, ("arguments",)) if one["id"] == "test-split"]
+    try:
+        rows = len(get_dataset(DatasetMixtureConfig(**given))["train"])
+    except ValueError:
+        assert row["verdict"] == "fail"
+    else:
+        assert row["verdict"] == "pass" and 12 - checks.tested(run) == rows
+
+
+def test_layers_are_those_of_transformers():
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.pytorch_utils import Conv1D
+
+    for kind, names in checks.MODULES.items():
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, num_hidden_layers=1))
+        layers = (torch.nn.Linear, torch.nn.Embedding, Conv1D)
+        found = {name.split(".")[-1] for name, part in model.named_modules() if isinstance(part, layers)}
+        assert found - {"lm_head"} == names, kind
+
+
+def test_ranges_are_those_of_transformers():
+    from transformers.optimization import get_scheduler
+    from transformers.trainer_pt_utils import AcceleratorConfig
+    from transformers.trainer_utils import SchedulerType
+
+    assert set(checks.ACCELERATOR) == {field.name for field in dataclasses.fields(AcceleratorConfig)}
+    import torch
+
+    for kind in SchedulerType:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+        try:
+            get_scheduler(kind, optimizer, 1, 10)
+        except (ValueError, TypeError):
+            assert kind.value in checks.NEEDS
+        else:
+            assert kind.value not in checks.NEEDS
+
+
+def test_packages_that_are_not_here_are_not_measured(monkeypatch):
+    needs = {"report_to": ["wandb"], "use_liger_kernel": True, "attn_implementation": "flash_attention_2", "optim": "adamw_8bit"}
+    for there, verdict in ((None, "not measured"), ("1.0", "pass")):
+        monkeypatch.setattr(config, "installed", lambda name, there=there: "1.16.0" if name == "trl" else there)
+        found = [row for row in checks.results(run_of(needs), ("arguments",)) if row["id"] == "packages"]
+        assert {row["verdict"] for row in found} == {verdict} and all(row["severity"] == "tell" for row in found)
+        names = {row["waive"] for row in found}
+        assert there or names == {f"packages:{name}" for name in ("wandb", "liger-kernel", "flash-attn", "bitsandbytes")}
+    assert verdicts("packages", {}) == {"pass"}
+
+
+def test_each_finding_of_a_check_has_its_own_waiver():
+    """Over all inputs of the table: no two failures of one file share a name."""
+    together = {"lr": 1, "foo": 2, "num_iterations": 0, "max_completion_length": 0, "beta": "x", "seed": "y", "loss_type": "q", "optim": "q",
+                "warmup_steps": -1, "torch_empty_cache_steps": 0, "adam_beta1": 2, "adam_beta2": 2, "vllm_importance_sampling_cap": 2.0,
+                "use_transformers_paged": True, "logging_steps": 5, "generation_kwargs": {"do_sample": False, "num_beams": 2}}  # fmt: skip
+    for given in [together, *(split(case)[0] for _, bad, _ in CASES.values() for case in bad)]:
+        names = [row["waive"] for row in checks.results(run_of(given), GROUPS) if row["verdict"] != "pass"]
+        assert len(names) == len(set(names)), (given, names)
+    assert {"unknown-argument:lr", "wrong-type:beta", "unknown-choice:optim", "positive-counts:num_iterations", "step-settings:warmup_steps",
+            "old-argument:use_transformers_paged", "value-range:adam_beta2"} <= {row["waive"] for row in checks.results(run_of(together), GROUPS)}  # fmt: skip
+
+
+def test_more_completions_keep_the_groups_whole():
+    for values, world in (({"per_device_train_batch_size": 3, "num_generations": 6}, 1), ({"per_device_train_batch_size": 1, "num_generations": 16, "gradient_accumulation_steps": 16}, 1),
+                          ({"steps_per_generation": 12, "gradient_accumulation_steps": 3, "per_device_train_batch_size": 2}, 2), ({"generation_batch_size": 24}, 1),
+                          ({"per_device_train_batch_size": 5, "num_generations": 10, "gradient_accumulation_steps": 2}, 1)):  # fmt: skip
+        (row,) = [row for row in checks.results(run_of(values, world=world), ("batch",)) if row["id"] == "few-completions"]
+        steps = int(re.search(r"gradient_accumulation_steps: (\d+)", row["fix"])[1])
+        rows = checks.results(run_of(values | {"gradient_accumulation_steps": steps}, world=world), ("batch",))
+        wrong = {row["id"] for row in rows if row["verdict"] == "fail" and (row["severity"] != "tell" or row["id"] == "few-completions")}
+        assert not wrong, (values, steps, wrong)
+        assert refusal(values | {"gradient_accumulation_steps": steps}, world) is None
+
+
+def test_what_trl_hands_on_to_accelerate_is_known(tmp_path):
+    from accelerate.commands.launch import launch_command_parser
+    from trl import ModelConfig, TrlParser
+    from trl.cli.accelerate_config import resolve_accelerate_config_argument
+
+    def launched(settings):
+        path = tmp_path / "grpo.yaml"
+        path.write_text(yaml.safe_dump(settings | CPU))
+        left = TrlParser((trl.GRPOConfig, ModelConfig)).parse_args_and_config(["--config", str(path)], return_remaining_strings=True)[-1]
+        return launch_command_parser().parse_args([*resolve_accelerate_config_argument(left), "grpo.py"])
+
+    said = launched({"num_processes": 4, "accelerate_config": "zero2"})
+    assert said.num_processes == 4 and said.config_file.endswith("zero2.yaml") and said.training_script == "grpo.py"
+    assert run_of({"num_processes": "4"}).settings.values["num_processes"] == 4
+    assert launched({"multi_gpu": True}).training_script == "True"  # so a flag is an unknown argument
+    names = {name for name, entry in config.arguments().items() if entry["class"] == "launch"} - {"accelerate_config"}
+    assert names <= {action.dest for action in launch_command_parser()._actions if action.nargs != 0} and len(names) > 50
+
+
+def test_an_old_name_is_told_with_its_new_one():
+    (row,) = [row for row in checks.results(run_of({"gradient_checkpointing": True}), ("arguments",)) if row["id"] == "old-argument"]
+    assert row["evidence"].endswith("the old name of activation_checkpointing") and row["fix"].startswith("`activation_checkpointing`")
 
 
 # ---- numbers
