@@ -810,7 +810,7 @@ def value_range(run: Run) -> list[Outcome] | Outcome:
         )
         bad("adam_epsilon", why, "adam_epsilon: 1e-8", "waste" if 0 < tiny < 1 else None)
     if number(get("weight_decay")) and get("weight_decay") < 0:
-        bad("weight_decay", "the optimizer refuses it", "weight_decay: 0.0")
+        bad("weight_decay", "the weights grow at each step", "weight_decay: 0.0", "waste")
     for name in ("sapo_temperature_pos", "sapo_temperature_neg"):
         if loss == "sapo" and number(get(name)) and get(name) <= 0:
             bad(name, "the loss divides by it", f"{name}: {config.arguments()[name]['default']}")

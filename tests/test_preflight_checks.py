@@ -85,7 +85,7 @@ CASES = {
                      [{}, {"scale_rewards": "group"}, {"activation_checkpointing": True}]),
     "wrong-type": ("dead", [{"num_generations": "eight"}, {"eval_strategy": False}, {"beta": [1]}, {"seed": None},
                             script("num_generations='8'"), script("report_to=3"), script("learning_rate='1e-6'"), {"generation_kwargs": "top_k"},
-                            {"model_init_kwargs": "{oops"}, {"learning_rate": math.nan}, {"num_generations": 4.0}, {"save_total_limit": 1.0}],
+                            {"model_init_kwargs": "{oops"}, {"learning_rate": math.nan}, {"seed": 1.0}, {"save_total_limit": 1.0}],
                    [{"learning_rate": "1e-6", "num_generations": "8"}, {"scale_rewards": False}, script("learning_rate=1"),
                     script("scale_rewards=True"), script("beta=b()"), script("", "c = LoraConfig(target_modules='all-linear')")]),
     "unknown-choice": ("dead", [{"loss_type": "gpo"}, {"lr_scheduler_type": "cosin"}, {"optim": "adam"}, {"dtype": "bf16"},
@@ -461,7 +461,7 @@ REFUSED = ("unknown-argument", "wrong-type", "unknown-choice", "group-of-one", "
 
 # Wrong values of these pass GRPOConfig: they raise in the trainer, or in the first step, or are read by nobody.
 UNCHECKED = {"scale_rewards", "loss_type", "vllm_mode", "dtype", "beta", "seed", "use_vllm", "train_sampling_strategy",
-             "generation_kwargs", "learning_rate", "num_generations", "save_total_limit"}  # fmt: skip
+             "generation_kwargs", "learning_rate", "save_total_limit"}  # fmt: skip
 
 
 def cases_of(ids, bad: bool) -> list:
@@ -607,7 +607,7 @@ def test_dead_in_silence_is_dead_in_the_trainer(train):
         {"loss_type": "dr_grpo", "max_completion_length": None}, {"router_aux_loss_coef": 0.001}, {"importance_sampling_level": "seq"}, {"learning_rate": "1e-6"},
         {"top_k": -1}, {"min_p": 1.5}, {"repetition_penalty": 0.0}, {"generation_kwargs": {"num_return_sequences": 2}}, {"generation_kwargs": {"stop_strings": ["x"]}},
         {"generation_kwargs": {"temperature": 0.0}}, {"lr_scheduler_type": "cosine_with_min_lr"}, {"lr_scheduler_type": "warmup_stable_decay"}, {"adam_beta1": 1.0}, {"adam_epsilon": -1e-8},
-        {"weight_decay": -0.1}, {"eval_on_start": True}, {"accelerator_config": {"foo": True}}, {"learning_rate": math.inf}, {"loss_type": "sapo", "sapo_temperature_pos": 0.0}, {"num_generations": 4.0},
+        {"eval_on_start": True}, {"accelerator_config": {"foo": True}}, {"learning_rate": math.inf}, {"loss_type": "sapo", "sapo_temperature_pos": 0.0}, {"num_generations": 4.0},
         {"peft": dict(target_modules="q_proj")}, {"peft": dict(target_modules=["c_attn"])}, {"peft": dict(r=0)}, {"peft": LoraConfig(target_modules=["lm_head"])}, {"peft": LoraConfig(target_modules="all-linear"), "sync_ref_model": True, "beta": 0.1},
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError, RuntimeError, NotImplementedError)):
@@ -867,7 +867,7 @@ SEVERITIES = {
     "truncated-sampling": "dead dead dead dead dead dead waste", "temperature": "dead waste dead dead waste dead", "tensor-parallel": "dead tell",
     "vllm-share": "waste dead", "vllm-context": "tell dead", "learning-rate": "waste waste waste waste dead tell tell", "lora-targets": "tell dead dead dead dead", "lora-size": "dead dead tell", "lora-modules": "dead tell",
     "batched-generation": "waste tell", "unknown-choice": "dead dead dead dead dead dead dead tell tell", "cispo-clip": "waste waste dead", "test-split": "dead dead dead dead dead dead tell",
-    "wrong-type": " ".join(["dead"] * 11 + ["tell"]), "value-range": "dead dead dead waste dead dead dead waste waste waste dead dead waste dead dead",
+    "wrong-type": " ".join(["dead"] * 11 + ["tell"]), "value-range": "dead dead dead waste dead waste dead waste waste waste dead dead waste dead dead",
     "broken-sampling": "dead dead dead dead dead dead dead dead dead dead waste waste dead tell",
 }  # fmt: skip
 # Which of them a corrected copy mends (M); by hand: -; refused, with the line: X.
