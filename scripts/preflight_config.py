@@ -715,6 +715,9 @@ class _Script:
             return
         settings.unread["model_name_or_path"] = ast.unparse(node)[:80]
         for _ in range(20):
+            if isinstance(held, ast.Call) and called(held) == "prepare_model_for_kbit_training" and held.args:
+                held = self.made(held.args[0])
+                continue
             if not isinstance(held, ast.Call) or called(held) != "get_peft_model":
                 break
             keywords = {keyword.arg: keyword.value for keyword in held.keywords if keyword.arg}

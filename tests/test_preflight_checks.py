@@ -129,7 +129,7 @@ CASES = {
                             {"dataset_train_split": "training", **ROWS}, {"test_split_size": 0.1}],
                    [{}, {"test_split_size": 0.1, **ROWS}, ({"test_split_size": 11, **ROWS}, {"total_rows": 12}), {"dataset_train_split": "training"}]),
     "value-range": ("dead", [{"adam_beta1": 1.0}, {"adam_beta2": -0.1}, {"adam_epsilon": 1e6}, {"adam_epsilon": 0.01}, {"adam_epsilon": -1e-8}, {"weight_decay": -0.1},
-                             {"loss_type": "sapo", "sapo_temperature_pos": 0.0}, {"beta": -0.04}, {"epsilon": -0.2}, {"epsilon_high": -5.0},
+                             {"loss_type": "sapo", "sapo_temperature_pos": 0.0}, {"beta": -0.04}, {"epsilon": -0.2}, {"epsilon_high": -5.0}, {"entropy_coef": -1.0},
                              {"lr_scheduler_type": "cosine_with_min_lr"}, {"lr_scheduler_type": "warmup_stable_decay"}, {"max_steps": 50, "warmup_steps": 50},
                              {"max_steps": 2, "warmup_steps": 100000}, {"accelerator_config": {"foo": True}}],
                     [{}, {"adam_beta1": 0.0}, {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": 0.1}}, {"max_steps": 50, "warmup_steps": 0.1},
@@ -867,7 +867,7 @@ SEVERITIES = {
     "truncated-sampling": "dead dead dead dead dead dead waste", "temperature": "dead waste dead dead waste dead", "tensor-parallel": "dead tell",
     "vllm-share": "waste dead", "vllm-context": "tell dead", "learning-rate": "waste waste waste waste dead tell tell", "lora-targets": "tell dead dead dead dead", "lora-size": "dead dead tell", "lora-modules": "dead tell",
     "batched-generation": "waste tell", "unknown-choice": "dead dead dead dead dead dead dead tell tell", "cispo-clip": "waste waste dead", "test-split": "dead dead dead dead dead dead tell",
-    "wrong-type": " ".join(["dead"] * 11 + ["tell"]), "value-range": "dead dead dead waste dead waste dead waste waste waste dead dead waste dead dead",
+    "wrong-type": " ".join(["dead"] * 11 + ["tell"]), "value-range": "dead dead dead waste dead waste dead waste waste waste waste dead dead waste dead dead",
     "broken-sampling": "dead dead dead dead dead dead dead dead dead dead waste waste dead tell",
 }  # fmt: skip
 # Which of them a corrected copy mends (M); by hand: -; refused, with the line: X.
