@@ -411,6 +411,12 @@ class _Script:
                 self.imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
                 self.imported |= {alias.asname or alias.name: alias.name for alias in node.names}
+        self.trainers = (
+            *TRAINERS,
+            *(name for name, path in self.imported.items() if path.endswith(".GRPOTrainer") and name not in TRAINERS),
+            *(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+              and any(ast.unparse(base).split(".")[-1] in TRAINERS for base in node.bases)),
+        )  # fmt: skip
         for name in self.odd:
             self.assigned.setdefault(name, []).append(None)
 
@@ -447,7 +453,7 @@ class _Script:
                     if isinstance(above, ast.Call) and above.func is up:
                         return up.attr not in READS
             elif isinstance(up, ast.Call):
-                if called(up) not in TAKES:
+                if called(up) not in TAKES and called(up) not in self.trainers:
                     return True
                 if called(up) not in ("dict", "list", "tuple", "set"):
                     return False
@@ -615,7 +621,7 @@ class _Script:
             if name == "setattr" and len(outer.args) == 3 and outer.args[0] is node:
                 key = self.value(outer.args[1])
                 return [(here, key, None)] if isinstance(key, str) else lost
-            if name.endswith("Trainer"):
+            if name.endswith("Trainer") or name in self.trainers:
                 holder = self.parent[outer]
                 if isinstance(holder, ast.Assign):
                     names |= {f"{ast.unparse(target)}.args" for target in holder.targets}
@@ -645,7 +651,7 @@ class _Script:
 
     def trainer(self, call: ast.Call) -> tuple[ast.Call | None, str | None]:
         """The trainer that gets this config; and why it cannot be told, if there are trainers and none is it."""
-        found = self.calls(TRAINERS)
+        found = self.calls(self.trainers)
         if not found:
             return None, None
         others = [other for other in self.calls(CONFIGS) if other is not call]
@@ -679,7 +685,7 @@ class _Script:
         if trainer is None:
             if why:
                 names = ("model_name_or_path", *LOADED, "use_peft", "reward_funcs")
-                self.unknown(settings, names, self.calls(TRAINERS)[0], why)
+                self.unknown(settings, names, self.calls(self.trainers)[0], why)
             elif self.calls(ADAPTERS):  # the trainer is out of sight, and may take it
                 self.unknown(settings, ("use_peft",), self.calls(ADAPTERS)[0])
             return

@@ -326,6 +326,9 @@ PEFT = "c = LoraConfig(r=4, target_modules=['q_proj', 'v_proj'])\n"
 @pytest.mark.parametrize(("rest", "lora"), [
     (PEFT + "t = GRPOTrainer('m', [f], args)", False),
     (PEFT + TRAINER, True),
+    (PEFT + "class Mine(GRPOTrainer):\n    pass\nt = Mine('m', [f], args, peft_config=c)", True),
+    (PEFT + "from trl import GRPOTrainer as T\nt = T('m', [f], args)", False),
+    (PEFT + "m = prepare_model_for_kbit_training(A.from_pretrained('m'))\nt = GRPOTrainer(m, [f], args)", False),
     ("t = GRPOTrainer('m', [f], args, peft_config=LoraConfig(r=4, target_modules=['q_proj', 'v_proj']))", True),
     ("t = GRPOTrainer('m', [f], args, peft_config=None)", False),
     (PEFT + "t = GRPOTrainer('m', [f], args, peft_config=c if big else None)", None),
@@ -748,6 +751,11 @@ def test_what_trl_hands_on_to_accelerate_is_known(tmp_path):
     assert run_of({"num_processes": "4"}).settings.values["num_processes"] == 4
     assert launched({"multi_gpu": True}).training_script == "True"  # so a flag is an unknown argument
     names = {name for name, entry in config.arguments().items() if entry["class"] == "launch"} - {"accelerate_config"}
+    import preflight_rehearse
+
+    path = tmp_path / "grpo.yaml"
+    path.write_text(yaml.safe_dump({"num_processes": 4, "accelerate_config": "zero2"} | CPU))
+    assert preflight_rehearse.build_config(config.read(path), {"values": {}}, tmp_path)[1] is None  # as without them
     assert names <= {action.dest for action in launch_command_parser()._actions if action.nargs != 0} and len(names) > 50
 
 
