@@ -256,6 +256,33 @@ def read_yaml(path: Path, text: str) -> Settings:
     return settings
 
 
+def processes(settings: Settings) -> int | None:
+    """Training processes that a YAML asks of `accelerate launch`: num_processes, or what its accelerate_config says.
+
+    None if it asks for nothing, or names a file that is not here. TRL's own files (zero2, ...) are read if it is
+    installed.
+    """
+    if settings.kind != "yaml":
+        return None
+    count, name = settings.values.get("num_processes"), settings.values.get("accelerate_config")
+    if count is None and isinstance(name, str):
+        import yaml
+
+        spec = importlib.util.find_spec("trl")
+        places = [Path(name), *([Path(spec.origin).with_name("accelerate_configs") / f"{name}.yaml"] if spec else [])]
+        for path in places:
+            if path.is_file():
+                try:
+                    said = yaml.safe_load(path.read_text(encoding="utf-8"))
+                    count = said.get("num_processes")
+                    if said.get("distributed_type") in ("NO", False):  # TRL's single_gpu says 8 processes beside it
+                        count = 1
+                except (OSError, ValueError, AttributeError, yaml.YAMLError):
+                    count = None
+                break
+    return count if type(count) is int and count > 0 else None
+
+
 def as_parsed(value: Any, types: list[str], name: str = "") -> Any:
     """A YAML value as the run has it.
 

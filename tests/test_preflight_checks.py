@@ -203,7 +203,7 @@ CASES = {
     "vllm-inert": ("tell", [{"vllm_gpu_memory_utilization": 0.3}, {**VLLM, "vllm_server_port": 8001}, {**VLLM, "vllm_mode": "server", "vllm_tensor_parallel_size": 2}],
                    [VLLM, {}, {"use_vllm": True, "vllm_mode": "server", "vllm_server_port": 8001}]),
     "batched-generation": ("waste", [{"use_transformers_continuous_batching": True}, {**LORA, "use_transformers_continuous_batching": True}], [{}, {"use_transformers_continuous_batching": True, "bf16": False}]),
-    "learning-rate": ("waste", [{"learning_rate": 1e-4}, {"learning_rate": 5e-8}, {**LORA, "learning_rate": 5e-7}, {**LORA, "learning_rate": 1e-3}, {"learning_rate": 0.0}, {"learning_rate": 2e-7}, {"learning_rate": 1e-5}],
+    "learning-rate": ("waste", [{"learning_rate": 1e-4}, {"learning_rate": 5e-8}, {**LORA, "learning_rate": 5e-7}, {**LORA, "learning_rate": 1e-3}, {"learning_rate": 0.0}, {"learning_rate": 2e-7}, {"learning_rate": 1e-5}, {"learning_rate": math.inf}],
                       [{}, LORA, {**LORA, "learning_rate": 1e-5}, {"learning_rate": 5e-7}]),
     "weights-dtype": ("waste", [{"dtype": "bfloat16"}, {"model_init_kwargs": {"dtype": "bfloat16"}}], [{}, {"dtype": "bfloat16", "learning_rate": 1e-5}, {"dtype": "bfloat16", **LORA}]),
     "lora-dropout": ("tell", [{"use_peft": True}, script("", "c = LoraConfig(lora_dropout=0.05)\n" + TRAINER)], [LORA, {}, {"use_peft": True, "disable_dropout": True}, script("", "c = LoraConfig(r=8)\n" + TRAINER),
@@ -749,6 +749,13 @@ def test_what_trl_hands_on_to_accelerate_is_known(tmp_path):
     said = launched({"num_processes": 4, "accelerate_config": "zero2"})
     assert said.num_processes == 4 and said.config_file.endswith("zero2.yaml") and said.training_script == "grpo.py"
     assert run_of({"num_processes": "4"}).settings.values["num_processes"] == 4
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("num_processes: 3\n")
+    for given, count in (({}, None), ({"num_processes": "4", "accelerate_config": "zero2"}, 4), ({"accelerate_config": "single_gpu"}, 1),
+                         ({"accelerate_config": str(mine)}, 3), ({"accelerate_config": "nowhere"}, None)):  # fmt: skip
+        assert config.processes(run_of(given).settings) == count
+    bundled = (Path(trl.__file__).parent / "accelerate_configs/zero2.yaml").read_text()
+    assert config.processes(run_of({"accelerate_config": "zero2"}).settings) == yaml.safe_load(bundled)["num_processes"]
     assert launched({"multi_gpu": True}).training_script == "True"  # so a flag is an unknown argument
     names = {name for name, entry in config.arguments().items() if entry["class"] == "launch"} - {"accelerate_config"}
     import preflight_rehearse
@@ -873,7 +880,7 @@ SEVERITIES = {
     "entropy-target": "tell waste", "ratio-level": "waste tell tell", "completion-limit": "dead waste waste", "gold-column-kept": "dead tell",
     "truncated-masked": "tell waste dead", "steps-unit": "waste tell", "too-few-prompts": "dead tell dead dead", "long-weights": "waste tell",
     "truncated-sampling": "dead dead dead dead dead dead waste", "temperature": "dead waste dead dead waste dead", "tensor-parallel": "dead tell",
-    "vllm-share": "waste dead", "vllm-context": "tell dead", "learning-rate": "waste waste waste waste dead tell tell", "lora-targets": "tell dead dead dead dead", "lora-size": "dead dead tell", "lora-modules": "dead tell",
+    "vllm-share": "waste dead", "vllm-context": "tell dead", "learning-rate": "waste waste waste waste dead tell tell dead", "lora-targets": "tell dead dead dead dead", "lora-size": "dead dead tell", "lora-modules": "dead tell",
     "batched-generation": "waste tell", "unknown-choice": "dead dead dead dead dead dead dead tell tell", "cispo-clip": "waste waste dead", "test-split": "dead dead dead dead dead dead tell",
     "wrong-type": " ".join(["dead"] * 11 + ["tell"]), "value-range": "dead dead dead waste dead waste dead waste waste waste waste dead dead waste dead dead",
     "broken-sampling": "dead dead dead dead dead dead dead dead dead dead waste waste dead tell",

@@ -786,13 +786,14 @@ ACCELERATOR = ("split_batches", "dispatch_batches", "even_batches", "use_seedabl
     f"{RAN}; the borders of adam_epsilon and warmup_steps are judgement",
 )
 def value_range(run: Run) -> list[Outcome] | Outcome:
-    found, lost = [], []
+    found, lost, causes = [], [], []
 
     def get(name: str, take: Callable = run.get) -> Any:  # one that is not known may not hide the others
         try:
             return take(name)
         except config.NotKnown as error:
-            lost.append(unmeasured(str(error), "write it as a number or a name in the config", key=name))
+            lost.append(name)
+            causes.append(str(error))
 
     def bad(name: str, why: str, fix: str, severity: str | None = None) -> None:
         found.append(failed(f"{run.say(name)}: {why}", fix, severity=severity, key=name))
@@ -816,6 +817,8 @@ def value_range(run: Run) -> list[Outcome] | Outcome:
             bad(name, "the loss divides by it", f"{name}: {config.arguments()[name]['default']}")
     if number(get("beta")) and get("beta") < 0:
         bad("beta", "pays for distance from the reference", "beta: 0.0, or 0.01", "waste")
+    if number(get("entropy_coef")) and get("entropy_coef") < 0:
+        bad("entropy_coef", "pays for answers that are alike", "entropy_coef: 0.0", "waste")
     for name in ("epsilon", "epsilon_high"):
         if loss in CLIPS and number(get(name)) and get(name) < 0:
             bad(name, "clips on the wrong side of the ratio 1", f"{name}: 0.2", "waste")
@@ -838,7 +841,8 @@ def value_range(run: Run) -> list[Outcome] | Outcome:
     if unknown:
         bad("accelerator_config", f"{', '.join(unknown)} is not in it", f"of {', '.join(ACCELERATOR)}")
     if lost:  # said once: with `**settings` it may be all of them
-        found.append(lost[0])
+        said = f"{causes[0]}; not known: {', '.join(dict.fromkeys(lost))}"
+        found.append(unmeasured(said, "write it as a number or a name in the config", key="unread"))
     return found or passed(run.say("adam_beta1", "adam_beta2", "adam_epsilon", "lr_scheduler_type", "warmup_steps"))
 
 

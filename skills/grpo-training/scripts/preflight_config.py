@@ -256,6 +256,33 @@ def read_yaml(path: Path, text: str) -> Settings:
     return settings
 
 
+def processes(settings: Settings) -> int | None:
+    """Training processes that a YAML asks of `accelerate launch`: num_processes, or what its accelerate_config says.
+
+    None if it asks for nothing, or names a file that is not here. TRL's own files (zero2, ...) are read if it is
+    installed.
+    """
+    if settings.kind != "yaml":
+        return None
+    count, name = settings.values.get("num_processes"), settings.values.get("accelerate_config")
+    if count is None and isinstance(name, str):
+        import yaml
+
+        spec = importlib.util.find_spec("trl")
+        places = [Path(name), *([Path(spec.origin).with_name("accelerate_configs") / f"{name}.yaml"] if spec else [])]
+        for path in places:
+            if path.is_file():
+                try:
+                    said = yaml.safe_load(path.read_text(encoding="utf-8"))
+                    count = said.get("num_processes")
+                    if said.get("distributed_type") in ("NO", False):  # TRL's single_gpu says 8 processes beside it
+                        count = 1
+                except (OSError, ValueError, AttributeError, yaml.YAMLError):
+                    count = None
+                break
+    return count if type(count) is int and count > 0 else None
+
+
 def as_parsed(value: Any, types: list[str], name: str = "") -> Any:
     """A YAML value as the run has it.
 
@@ -411,6 +438,12 @@ class _Script:
                 self.imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
                 self.imported |= {alias.asname or alias.name: alias.name for alias in node.names}
+        self.trainers = (
+            *TRAINERS,
+            *(name for name, path in self.imported.items() if path.endswith(".GRPOTrainer") and name not in TRAINERS),
+            *(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+              and any(ast.unparse(base).split(".")[-1] in TRAINERS for base in node.bases)),
+        )  # fmt: skip
         for name in self.odd:
             self.assigned.setdefault(name, []).append(None)
 
@@ -447,7 +480,7 @@ class _Script:
                     if isinstance(above, ast.Call) and above.func is up:
                         return up.attr not in READS
             elif isinstance(up, ast.Call):
-                if called(up) not in TAKES:
+                if called(up) not in TAKES and called(up) not in self.trainers:
                     return True
                 if called(up) not in ("dict", "list", "tuple", "set"):
                     return False
@@ -615,7 +648,7 @@ class _Script:
             if name == "setattr" and len(outer.args) == 3 and outer.args[0] is node:
                 key = self.value(outer.args[1])
                 return [(here, key, None)] if isinstance(key, str) else lost
-            if name.endswith("Trainer"):
+            if name.endswith("Trainer") or name in self.trainers:
                 holder = self.parent[outer]
                 if isinstance(holder, ast.Assign):
                     names |= {f"{ast.unparse(target)}.args" for target in holder.targets}
@@ -645,7 +678,7 @@ class _Script:
 
     def trainer(self, call: ast.Call) -> tuple[ast.Call | None, str | None]:
         """The trainer that gets this config; and why it cannot be told, if there are trainers and none is it."""
-        found = self.calls(TRAINERS)
+        found = self.calls(self.trainers)
         if not found:
             return None, None
         others = [other for other in self.calls(CONFIGS) if other is not call]
@@ -679,7 +712,7 @@ class _Script:
         if trainer is None:
             if why:
                 names = ("model_name_or_path", *LOADED, "use_peft", "reward_funcs")
-                self.unknown(settings, names, self.calls(TRAINERS)[0], why)
+                self.unknown(settings, names, self.calls(self.trainers)[0], why)
             elif self.calls(ADAPTERS):  # the trainer is out of sight, and may take it
                 self.unknown(settings, ("use_peft",), self.calls(ADAPTERS)[0])
             return
@@ -715,6 +748,9 @@ class _Script:
             return
         settings.unread["model_name_or_path"] = ast.unparse(node)[:80]
         for _ in range(20):
+            if isinstance(held, ast.Call) and called(held) == "prepare_model_for_kbit_training" and held.args:
+                held = self.made(held.args[0])
+                continue
             if not isinstance(held, ast.Call) or called(held) != "get_peft_model":
                 break
             keywords = {keyword.arg: keyword.value for keyword in held.keywords if keyword.arg}
