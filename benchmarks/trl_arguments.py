@@ -48,6 +48,20 @@ def compared_with(package: Path) -> dict[str, set[str]]:
     return found
 
 
+def launch_arguments() -> dict:
+    """What `trl grpo` hands on to `accelerate launch`: options with a value. A flag cannot stand in a YAML, as its
+    `true` is handed on too, and taken for the script."""
+    from accelerate.commands.launch import launch_command_parser
+
+    found = {"accelerate_config": {"types": ["str"], "default": None}}
+    for action in sorted(launch_command_parser()._actions, key=lambda action: action.dest):
+        if action.nargs == 0 or f"--{action.dest}" not in action.option_strings:
+            continue
+        types = [PLAIN[action.type]] if action.type in (int, float) else ["object"]
+        found[action.dest] = {"types": [*types, "none"], "default": None}
+    return found
+
+
 def arguments() -> dict:
     import trl
     from trl import DatasetMixtureConfig, GRPOConfig, ModelConfig
@@ -68,9 +82,12 @@ def arguments() -> dict:
             choices = sorted(strings[field.name]) if field.name in UNCHECKED else enum_values(hints[field.name])
             choices = choices or sorted(field.metadata.get("choices", ()))
             found[owner.__name__][field.name] = entry | ({"choices": choices} if choices else {})
+    taken = {name for names in found.values() for name in names}
+    launch = {name: entry for name, entry in launch_arguments().items() if name not in taken | {"config", "env"}}
     parser = {name: {"types": ["dict" if name == "env" else "str"], "default": None} for name in ("config", "env")}
     return {
-        "trl": version("trl"), "transformers": version("transformers"), "arguments": {**found, "TrlParser": parser}
+        "trl": version("trl"), "transformers": version("transformers"),
+        "arguments": {**found, "TrlParser": parser, "launch": launch},
     }  # fmt: skip
 
 

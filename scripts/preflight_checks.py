@@ -38,6 +38,7 @@ class Outcome:
     rename: dict[str, str] = field(default_factory=dict)
     severity: str | None = None  # milder or graver than the check's own, where the evidence says so
     waive: str | None = None  # what a waiver names, if more than the check's id: "reward-lint/pickling"
+    key: str = ""  # the setting, where a check may return several: a waiver names "wrong-type:beta"
 
 
 def passed(evidence: str) -> Outcome:
@@ -152,7 +153,8 @@ def results(run: Run, groups: tuple[str, ...] = GROUPS) -> list[dict]:
         for one in outcome if isinstance(outcome, list) else [outcome]:
             found.append(
                 {"id": known.id, "group": known.group, "severity": one.severity or known.severity,
-                 "verdict": one.verdict, "evidence": one.evidence, "fix": one.fix, "waive": one.waive or known.id,
+                 "verdict": one.verdict, "evidence": one.evidence, "fix": one.fix,
+                 "waive": one.waive or (f"{known.id}:{one.key}" if one.key else known.id),
                  "change": one.change, "rename": one.rename}
             )  # fmt: skip
     return found
@@ -279,24 +281,39 @@ def unknown_argument(run: Run) -> list[Outcome] | Outcome:
                         f"{name} ({where}) is a key of `trl grpo`, and GRPOConfig(...) does not take it",
                         f"move it to {place}",
                         change={name: DELETE},
+                        key=name,
                     )
                 )
             continue
         row = old.get(name)
-        if row is None:
-            free = [key for key, entry in known.items() if not run.settings.given(key)
-                    and (not script or entry["class"] == "GRPOConfig")]  # fmt: skip
-            near = difflib.get_close_matches(name, free, 2, 0.85)
-            fix = FOREIGN.get(name, "remove it, or mend the spelling" + config.nearest(name, known))
-            way = {"rename": {name: near[0]}} if len(near) == 1 else {"change": {name: DELETE}}
-            found.append(failed(f"{name} ({where}) is no argument of TRL", fix, **way))
+        if row is None:  # what was meant is the user's to say: nothing is written
+            meant = MEANT.get(name)
+            fix = (
+                f"{meant}, most likely"
+                if meant in known
+                else "remove it, or mend the spelling" + config.nearest(name, known)
+            )
+            found.append(failed(f"{name} ({where}) is no argument of TRL", FOREIGN.get(name, fix), key=name))
         else:
             since = row["since"] if row["since"].startswith("never") else f"gone since {row['since']}"
-            found.append(failed(f"{name} ({where}) is {since}", row["use"], **moved(run, name, row)))
+            found.append(failed(f"{name} ({where}) is {since}", row["use"], key=name, **moved(run, name, row)))
     if not found:
         run.all_read()
     return found or passed(f"all {len(run.settings.lines)} keys are known ({config.about_table()})")
 
+
+# Short names and those of other trainers, by the name here.
+MEANT = {
+    "lr": "learning_rate", "batch_size": "per_device_train_batch_size", "epochs": "num_train_epochs",
+    "train_batch_size": "per_device_train_batch_size", "num_epochs": "num_train_epochs", "steps": "max_steps",
+    "grad_accum": "gradient_accumulation_steps", "max_new_tokens": "max_completion_length",
+    "max_tokens": "max_completion_length", "max_response_length": "max_completion_length",
+    "group_size": "num_generations", "n": "num_generations", "num_return_sequences": "num_generations",
+    "kl_coef": "beta", "clip_ratio": "epsilon", "clip_range": "epsilon", "clip_ratio_high": "epsilon_high",
+    "model": "model_name_or_path", "optimizer": "optim", "lora_rank": "lora_r", "rewards": "reward_funcs",
+    "target_modules": "lora_target_modules", "warmup": "warmup_steps", "scheduler": "lr_scheduler_type",
+    "grad_clip": "max_grad_norm",
+}  # fmt: skip
 
 # Keys of other projects' training scripts, and how TRL's own gets the same.
 FOREIGN = {
@@ -330,14 +347,24 @@ def old_argument(run: Run) -> list[Outcome] | Outcome:
             change = {"change": {name: {"True": "group", "False": "none"}[value]}}
         else:
             change = moved(run, name, row)
-        found.append(failed(f"{run.say(name)}: an old {'value' if value else 'name'}", row["use"], **change))
+        what = "an old value" if value else f"the old name of {row['new']}"
+        found.append(failed(f"{run.say(name)}: {what}", row["use"], key=name, **change))
     if run.settings.values.get("use_liger_kernel"):
         found.append(
-            failed(f"{run.say('use_liger_kernel')} goes with TRL 2.0", '`model_init_kwargs={"use_kernels": True}`')
+            failed(
+                f"{run.say('use_liger_kernel')} goes with TRL 2.0",
+                '`model_init_kwargs={"use_kernels": True}`',
+                key="use_liger_kernel",
+            )
         )
     if not found:
         run.all_read()
     return found or passed("no old name in use")
+
+
+# A whole number written as 4.0 stops the run at these; the others work, or were not tried.
+WHOLE = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_iterations", "num_generations", "seed",
+         "max_completion_length", "steps_per_generation", "generation_batch_size", "lora_r")  # fmt: skip
 
 
 @check("wrong-type", "arguments", "dead", "a value of a type that the argument does not take", "TRL's own fields")
@@ -345,12 +372,16 @@ def wrong_type(run: Run) -> list[Outcome] | Outcome:
     found = []
     for name, why in run.settings.wrong.items():
         choices = config.arguments()[name].get("choices", ())
-        bare_no = run.settings.values.get(name) is False and "no" in choices
+        value = run.settings.values.get(name)
+        bare_no = value is False and "no" in choices
+        whole = isinstance(value, float) and value.is_integer()
         found.append(
             failed(
                 f"{name} ({run.settings.where(name)}) is {why}",
                 f"{name}: a value of the named type",
-                change={name: "no"} if bare_no else {},
+                change={name: "no"} if bare_no else {name: int(value)} if whole else {},
+                severity="tell" if whole and name not in WHOLE else None,
+                key=name,
             )
         )
     for name, value in run.settings.values.items():
@@ -358,9 +389,9 @@ def wrong_type(run: Run) -> list[Outcome] | Outcome:
             try:
                 mapping(run, name)
             except config.NotKnown as error:
-                found.append(failed(str(error), f"{name}: a mapping"))
+                found.append(failed(str(error), f"{name}: a mapping", key=name))
         elif isinstance(value, float) and math.isnan(value):
-            found.append(failed(f"{run.say(name)} is no number", f"{name}: a number"))
+            found.append(failed(f"{run.say(name)} is no number", f"{name}: a number", key=name))
     if not found:
         run.all_read()
     return found or passed("every known value has a type that its argument takes")
@@ -390,13 +421,14 @@ def unknown_choice(run: Run) -> list[Outcome] | Outcome:
                 f"{name}: one of {', '.join(choices)}",
                 change={name: near[0]} if len(near) == 1 else {},
                 severity="tell" if inert else None,
+                key=name,
             )
         )
     unread = [name for name in run.settings.unread if config.arguments().get(name, {}).get("choices")]
     for name in unread:
         if run.settings.kind == "python" and name not in run.settings.in_call:
             continue
-        found.append(unmeasured(f"{name} is `{run.settings.unread[name]}`", "write the word itself"))
+        found.append(unmeasured(f"{name} is `{run.settings.unread[name]}`", "write the word itself", key=name))
     if not found:
         run.all_read()
     return found or passed(f"{looked} options with a closed set of words are in theirs")
@@ -425,7 +457,7 @@ def positive_counts(run: Run) -> list[Outcome] | Outcome:
         try:
             value = run.get(name)
         except config.NotKnown as error:
-            found.append(unmeasured(str(error), "write it as a number"))
+            found.append(unmeasured(str(error), "write it as a number", key=name))
             continue
         empty = value is None and name in (
             "per_device_train_batch_size",
@@ -438,7 +470,8 @@ def positive_counts(run: Run) -> list[Outcome] | Outcome:
             continue
         if empty or fractional or (number(value) and value <= 0 and name != "save_steps"):
             default = config.arguments()[name]["default"]
-            found.append(failed(f"{run.say(name)}", f"{name}: a whole number of 1 or more (TRL's default: {default})"))
+            fix = f"{name}: a whole number of 1 or more (TRL's default: {default})"
+            found.append(failed(f"{run.say(name)}", fix, key=name))
     return found or passed(run.say("per_device_train_batch_size", "gradient_accumulation_steps", "num_generations"))
 
 
@@ -517,27 +550,31 @@ def step_settings(run: Run) -> list[Outcome] | Outcome:
     found = []
     every = run.get("eval_steps") or run.get("logging_steps")
     if run.get("eval_strategy") == "steps" and number(every) and every > 1 and every != int(every):
-        found.append(failed(run.say("eval_steps"), "a whole number above 1, or a share below 1"))
+        found.append(failed(run.say("eval_steps"), "a whole number above 1, or a share below 1", key="eval_steps"))
     if run.get("lr_scheduler_type") in ("reduce_lr_on_plateau", "greedy") and not evaluates(run):
         found.append(
             failed(
                 run.say("lr_scheduler_type", "eval_strategy"),
                 'lr_scheduler_type: "constant_with_warmup", or set eval_strategy',
+                key="lr_scheduler_type",
             )
         )
     if number(run.get("warmup_steps")) and run.get("warmup_steps") < 0:
-        found.append(failed(run.say("warmup_steps"), "warmup_steps: 0 or more; below 1 it is a share of all steps"))
+        fix = "warmup_steps: 0 or more; below 1 it is a share of all steps"
+        found.append(failed(run.say("warmup_steps"), fix, key="warmup_steps"))
     if run.get("dataloader_prefetch_factor") is not None and run.get("dataloader_num_workers") == 0:
         found.append(
             failed(
                 run.say("dataloader_prefetch_factor", "dataloader_num_workers"),
                 "remove dataloader_prefetch_factor",
                 change={"dataloader_prefetch_factor": DELETE},
+                key="dataloader_prefetch_factor",
             )
         )
     empty = run.get("torch_empty_cache_steps")
     if empty is not None and not (isinstance(empty, int) and empty > 0):
-        found.append(failed(run.say("torch_empty_cache_steps"), "a whole number of 1 or more, or remove it"))
+        fix = "a whole number of 1 or more, or remove it"
+        found.append(failed(run.say("torch_empty_cache_steps"), fix, key="torch_empty_cache_steps"))
     return found or passed(run.say("logging_steps", "eval_strategy", "save_strategy", "warmup_steps"))
 
 
@@ -651,24 +688,77 @@ def use_cpu(run: Run) -> Outcome:
     "transformers 5.24, trainer.py",
 )
 def eval_data(run: Run) -> Outcome:
-    if run.settings.kind != "python" or not evaluates(run):
-        return passed(run.say("eval_strategy"))
-    trainers = [
-        node
-        for node in ast.walk(ast.parse(run.settings.text))
-        if isinstance(node, ast.Call) and config.called(node) in config.TRAINERS
-    ]
-    if not trainers:
+    if not evaluates(run) and not run.get("eval_on_start"):
+        return passed(run.say("eval_strategy", "eval_on_start"))
+    said = run.say("eval_strategy", "eval_on_start")
+    if run.settings.kind == "yaml":
+        return eval_split(run, said)
+    call = config.trainer_of(run.settings)
+    if call is None:
         return unmeasured(
-            f"{run.say('eval_strategy')}; no GRPOTrainer call in the script", "give the script that has it"
+            f"{said}; no GRPOTrainer call that is known to get this config", "give the script that has it"
         )
-    call = trainers[0]
-    if len(call.args) > 4 or any(keyword.arg in ("eval_dataset", None) for keyword in call.keywords):
-        return passed(f"{run.say('eval_strategy')}, eval_dataset ({run.settings.path.name}:{call.lineno})")
-    return failed(
-        f"{run.say('eval_strategy')}; GRPOTrainer ({run.settings.path.name}:{call.lineno}) has no eval_dataset",
-        'eval_dataset=..., or eval_strategy="no"',
+    place = f"{run.settings.path.name}:{call.lineno}"
+    given = call.args[4:5] + [one.value for one in call.keywords if one.arg == "eval_dataset"]
+    spread = any(one.arg is None for one in call.keywords) or any(isinstance(one, ast.Starred) for one in call.args)
+    if not given and spread:
+        return unmeasured(f"{said}; GRPOTrainer ({place}) gets what only running tells", "write eval_dataset=... there")
+    if given and not (isinstance(given[0], ast.Constant) and given[0].value is None):
+        return passed(f"{said}, eval_dataset ({place})")
+    return failed(f"{said}; GRPOTrainer ({place}) has no eval_dataset", 'eval_dataset=..., or eval_strategy="no"')
+
+
+def eval_split(run: Run, said: str) -> Outcome:
+    """What `trl grpo` evaluates on: the split dataset_test_split, where eval_strategy is not "no"."""
+    if not evaluates(run):
+        return failed(f"{said}: `trl grpo` gives no rows to evaluate", 'eval_strategy: "steps", or no eval_on_start')
+    if run.get("datasets"):
+        said += f", {run.say('test_split_size', 'dataset_test_split')}"
+        if run.get("test_split_size") is None:
+            return failed(f"{said}: `datasets` has no test split then", 'test_split_size: 0.05, or eval_strategy: "no"')
+        if run.get("dataset_test_split") != "test":
+            return failed(
+                f"{said}: the split is called test", 'dataset_test_split: "test"', change={"dataset_test_split": DELETE}
+            )
+        return passed(said)
+    return unmeasured(
+        f"{said}; whether the dataset has a split {run.get('dataset_test_split')!r} is not known here",
+        "look at the dataset's splits",
+        severity="tell",
     )
+
+
+def tested(run: Run) -> int:
+    """Rows that `trl grpo` keeps for testing: a whole number is a count, a share is rounded up."""
+    if run.settings.kind != "yaml" or not run.get("datasets") or run.get("test_split_size") is None:
+        return 0
+    size = run.get("test_split_size")
+    return size if isinstance(size, int) else math.ceil(size * run.total_rows)
+
+
+@check("test-split", "arguments", "dead", "a test split that cannot be cut, or a split that is not there", RAN)
+def split_size(run: Run) -> Outcome:
+    size = run.get("test_split_size")
+    if run.settings.kind != "yaml" or not run.get("datasets"):
+        if run.settings.kind == "yaml" and size is not None:
+            return failed(f"{run.say('test_split_size')}: read with `datasets` only", "remove it", severity="tell")
+        return passed("no `datasets`")
+    if run.get("dataset_train_split") != "train":
+        return failed(
+            f"{run.say('dataset_train_split')}: the rows of `datasets` are called train, whatever they were",
+            "remove dataset_train_split; a split belongs into datasets: - split: ...",
+            change={"dataset_train_split": DELETE},
+        )
+    if size is None:
+        return passed(run.say("test_split_size"))
+    if run.get("streaming"):
+        return failed(f"{run.say('test_split_size', 'streaming')}: a stream cannot be cut", "streaming: false")
+    inside = size > 0 if isinstance(size, int) else 0 < size < 1
+    if not inside:
+        return failed(run.say("test_split_size"), "a share between 0 and 1 (0.05), or a whole number of rows")
+    if run.total_rows is not None and not 0 < tested(run) < run.total_rows:
+        return failed(f"{run.say('test_split_size')}; {run.total_rows} rows: none is left to train on", "a smaller one")
+    return passed(run.say("test_split_size"))
 
 
 @check(
@@ -684,6 +774,116 @@ def sharding(run: Run) -> Outcome:
 
 # ---- 1 arguments: what TRL takes in silence and that cannot work
 
+NEEDS = {"cosine_with_min_lr": ("min_lr", "min_lr_rate"), "cosine_warmup_with_min_lr": ("min_lr", "min_lr_rate"),
+         "warmup_stable_decay": ("num_decay_steps",)}  # fmt: skip
+ACCELERATOR = ("split_batches", "dispatch_batches", "even_batches", "use_seedable_sampler", "non_blocking",
+               "gradient_accumulation_kwargs", "use_configured_state")  # fmt: skip
+
+
+@check(
+    "value-range",
+    "arguments",
+    "dead",
+    "a value that is taken, and stops the run at its first step or trains nothing",
+    f"{RAN}; the borders of adam_epsilon and warmup_steps are judgement",
+)
+def value_range(run: Run) -> list[Outcome] | Outcome:
+    found, lost, causes = [], [], []
+
+    def get(name: str, take: Callable = run.get) -> Any:  # one that is not known may not hide the others
+        try:
+            return take(name)
+        except config.NotKnown as error:
+            lost.append(name)
+            causes.append(str(error))
+
+    def bad(name: str, why: str, fix: str, severity: str | None = None) -> None:
+        found.append(failed(f"{run.say(name)}: {why}", fix, severity=severity, key=name))
+
+    loss = get("loss_type")
+    for name in ("adam_beta1", "adam_beta2"):
+        if number(get(name)) and not 0 <= get(name) < 1:
+            bad(name, "the optimizer refuses it", f"{name}: from 0 to below 1 ({config.arguments()[name]['default']})")
+    tiny = get("adam_epsilon")
+    if number(tiny) and (tiny < 0 or tiny > 1e-3):
+        why = (
+            "the optimizer refuses it"
+            if tiny < 0
+            else "it is added to what each step is divided by, and makes it small"
+        )
+        bad("adam_epsilon", why, "adam_epsilon: 1e-8", "waste" if 0 < tiny < 1 else None)
+    if number(get("weight_decay")) and get("weight_decay") < 0:
+        bad("weight_decay", "the weights grow at each step", "weight_decay: 0.0", "waste")
+    for name in ("sapo_temperature_pos", "sapo_temperature_neg"):
+        if loss == "sapo" and number(get(name)) and get(name) <= 0:
+            bad(name, "the loss divides by it", f"{name}: {config.arguments()[name]['default']}")
+    if number(get("beta")) and get("beta") < 0:
+        bad("beta", "pays for distance from the reference", "beta: 0.0, or 0.01", "waste")
+    if number(get("entropy_coef")) and get("entropy_coef") < 0:
+        bad("entropy_coef", "pays for answers that are alike", "entropy_coef: 0.0", "waste")
+    for name in ("epsilon", "epsilon_high"):
+        if loss in CLIPS and number(get(name)) and get(name) < 0:
+            bad(name, "clips on the wrong side of the ratio 1", f"{name}: 0.2", "waste")
+    kind, extra = get("lr_scheduler_type"), get("lr_scheduler_kwargs", lambda name: mapping(run, name))
+    if kind in NEEDS and extra is not None and not any(extra.get(name) is not None for name in NEEDS[kind]):
+        wanted = " or ".join(NEEDS[kind])
+        bad("lr_scheduler_type", f"raises without {wanted}", f"lr_scheduler_kwargs: {{{NEEDS[kind][-1]}: ...}}")
+    steps, warm = get("max_steps"), get("warmup_steps")
+    if number(steps) and number(warm) and 0 < steps <= warm and warm >= 1 and kind != "constant":
+        severity = None if warm >= 20 * steps else "waste"
+        bad(
+            "warmup_steps",
+            f"the rate is never reached ({run.say('max_steps')})",
+            "warmup_steps: 0.05, a share",
+            severity,
+        )
+    unknown = [
+        name for name in get("accelerator_config", lambda name: mapping(run, name)) or () if name not in ACCELERATOR
+    ]
+    if unknown:
+        bad("accelerator_config", f"{', '.join(unknown)} is not in it", f"of {', '.join(ACCELERATOR)}")
+    if lost:  # said once: with `**settings` it may be all of them
+        said = f"{causes[0]}; not known: {', '.join(dict.fromkeys(lost))}"
+        found.append(unmeasured(said, "write it as a number or a name in the config", key="unread"))
+    return found or passed(run.say("adam_beta1", "adam_beta2", "adam_epsilon", "lr_scheduler_type", "warmup_steps"))
+
+
+@check("packages", "arguments", "tell", "a setting needs a package that is not installed here", RAN)
+def packages(run: Run) -> list[Outcome] | Outcome:
+    wanted, trackers = {}, run.get("report_to")
+    for tracker in trackers if isinstance(trackers, list) else [trackers]:
+        if tracker in (
+            "wandb",
+            "mlflow",
+            "trackio",
+            "swanlab",
+            "clearml",
+            "comet_ml",
+            "tensorboard",
+            "dvclive",
+            "codecarbon",
+        ):
+            wanted[tracker.replace("_", "-")] = "report_to"
+    if run.get("use_liger_kernel"):
+        wanted["liger-kernel"] = "use_liger_kernel"
+    kernels = mapping(run, "model_init_kwargs").get("attn_implementation") or run.get("attn_implementation")
+    if kernels == "flash_attention_2":
+        name = "attn_implementation" if run.given("attn_implementation") else "model_init_kwargs"
+        wanted["flash-attn"] = name
+    if run.get("deepspeed"):
+        wanted["deepspeed"] = "deepspeed"
+    bits = next((name for name in ("load_in_4bit", "load_in_8bit") if run.get(name)), None)
+    small = isinstance(run.get("optim"), str) and re.search("bnb|8bit", run.get("optim"))
+    if bits or small:
+        wanted["bitsandbytes"] = bits or "optim"
+    missing = [
+        unmeasured(f"{run.say(name)}; {package} is not installed here", f"pip install {package} where the run is to be",
+                   key=package)
+        for package, name in wanted.items() if config.installed(package) is None
+    ]  # fmt: skip
+    return missing or passed(", ".join(wanted) + " installed" if wanted else "nothing that needs more than TRL")
+
+
 CLIPS = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")  # losses with a clipped ratio (TRL 1.16, _compute_loss)
 
 
@@ -698,6 +898,13 @@ def cispo_clip(run: Run) -> Outcome:
     if run.get("loss_type") != "cispo":
         return passed(run.say("loss_type"))
     high = run.get("epsilon_high") if run.get("epsilon_high") is not None else run.get("epsilon")
+    if number(high) and high <= 0:
+        return failed(
+            f"{run.say('loss_type', 'epsilon_high', 'epsilon')}: each weight is cut to 0 or below: nothing is learnt",
+            "epsilon_high: 5.0",
+            change={"epsilon_high": 5.0},
+            severity="dead",
+        )
     if number(high) and high < 1:
         return failed(
             f"{run.say('loss_type', 'epsilon_high', 'epsilon')}: ratios are cut to {high}, so near 1 all weigh alike",
@@ -1025,6 +1232,7 @@ def log_rows(run: Run) -> list[Outcome] | Outcome:
                 f"{run.say('log_completions', *extra)}: no table of completions, so no group can be looked at",
                 "log_completions: true",
                 change={"log_completions": True},
+                key="log_completions",
             )
         )
     every = run.get("logging_steps")
@@ -1034,6 +1242,7 @@ def log_rows(run: Run) -> list[Outcome] | Outcome:
                 f"{run.say('logging_steps')}: each row is a mean over that many steps",
                 "logging_steps: 1",
                 change={"logging_steps": 1},
+                key="logging_steps",
             )
         )
     return found or passed(run.say("log_completions", "logging_steps"))
@@ -1177,17 +1386,20 @@ def too_few_prompts(run: Run) -> Outcome:
     )
     if run.total_rows is None:
         return unmeasured(f"{said}; no dataset was given", "give the dataset")
-    if run.total_rows < needed:
-        return failed(f"{run.total_rows} rows; {said}", f"at least {needed} prompts, or a smaller generation batch")
-    lost = run.total_rows % needed
-    if lost / run.total_rows > 0.1:
+    rows, kept = max(0, run.total_rows - tested(run)), f"{run.total_rows} rows"
+    if rows < run.total_rows:
+        kept += f", {rows} of them for training ({run.say('test_split_size')})"
+    if rows < needed:
+        return failed(f"{kept}; {said}", f"at least {needed} prompts, or a smaller generation batch")
+    lost = rows % needed
+    if lost / rows > 0.1:
         return failed(
-            f"{run.total_rows} rows; {said}: {lost} rows ({lost / run.total_rows:.0%}) are left out of each epoch"
+            f"{kept}; {said}: {lost} rows ({lost / rows:.0%}) are left out of each epoch"
             " (10 % as the border is judgement)",
             f"a multiple of {needed} prompts",
             severity="tell",
         )
-    return passed(f"{run.total_rows} rows; {said}")
+    return passed(f"{kept}; {said}")
 
 
 @check("few-completions", "batch", "tell", "a gradient from few completions is noisy", "judgement: below 64")
@@ -1199,8 +1411,12 @@ def few_completions(run: Run) -> Outcome:
         f" ({run.world} process(es), {run.say('per_device_train_batch_size', 'gradient_accumulation_steps')})"
     )
     if total < 64:
+        whole = run.get("num_generations") // math.gcd(run.get("num_generations"), run.global_batch())
+        if run.get("steps_per_generation") or run.get("generation_batch_size"):  # and in phase with the generations
+            whole = math.lcm(whole, run.steps_per_generation())
+        steps = -(-128 // run.global_batch())
         return failed(
-            said, f"gradient_accumulation_steps: {-(-128 // run.global_batch())} makes 128 or more; with LoRA fewer do"
+            said, f"gradient_accumulation_steps: {-(-steps // whole) * whole} makes 128 or more; with LoRA fewer do"
         )
     return passed(said)
 
@@ -1360,23 +1576,78 @@ def long_weights(run: Run) -> Outcome:
     )
 
 
-@check("temperature", "generation", "waste", "no or little variety inside a group", f"{RAN}; below 0.5 is judgement")
+@check(
+    "broken-sampling",
+    "generation",
+    "dead",
+    "a sampler that writes one answer for the whole group, or that raises",
+    RAN,
+)
+def broken_sampling(run: Run) -> list[Outcome] | Outcome:
+    extra, found = mapping(run, "generation_kwargs"), []
+
+    def bad(name: str, why: str, fix: str, severity: str | None = None) -> None:
+        if name in extra:
+            said = f"generation_kwargs[{name}]={extra[name]} ({run.settings.where('generation_kwargs')})"
+            change = {"generation_kwargs": {key: value for key, value in extra.items() if key != name} or DELETE}
+        else:
+            said, change = run.say(name), {name: TRUNCATES[name] if TRUNCATES[name] is not None else DELETE}
+        found.append(failed(f"{said}: {why}", fix, change=change, severity=severity, key=name))
+
+    same, raises = "the same answer each time, so no group has a signal", "raises at the first generation"
+    if extra.get("do_sample") is False:
+        bad("do_sample", same, "remove do_sample")
+    value = {name: extra.get(name, run.get(name)) for name in TRUNCATES}
+    value = {name: one if number(one) else TRUNCATES[name] for name, one in value.items()}
+    if not 0 < value["top_p"] <= 1:
+        unread = value["top_p"] > 1 and not vllm(run)
+        why = same if value["top_p"] == 0 else "above 1, and not read" if unread else raises
+        bad("top_p", why, "top_p: 1.0", "tell" if unread else None)
+    if value["top_k"] == 1 or value["top_k"] < (-1 if vllm(run) else 0):
+        bad("top_k", same if value["top_k"] == 1 else raises, "top_k: 0")
+    if value["min_p"] is not None and not 0 <= value["min_p"] < 1:
+        bad("min_p", same if value["min_p"] == 1 else raises, "no min_p")
+    if value["repetition_penalty"] <= 0:
+        bad("repetition_penalty", raises, "repetition_penalty: 1.0")
+    if extra.get("num_return_sequences") not in (None, 1):
+        bad("num_return_sequences", "more completions than prompts; " + raises, "num_generations says it")
+    if extra.get("num_beams") not in (None, 1):
+        bad("num_beams", "a search, no samples of the policy", "remove num_beams", "waste")
+    if extra.get("stop_strings"):
+        bad("stop_strings", "the generator gets no tokenizer; " + raises, "remove it; with vLLM: stop")
+    for name in ("max_new_tokens", "max_tokens"):
+        if extra.get(name) not in (None, run.get("max_completion_length")):
+            bad(name, f"overrules {run.say('max_completion_length')}", "max_completion_length says it", "waste")
+    return found or passed(run.say(*TRUNCATES, "generation_kwargs"))
+
+
+@check(
+    "temperature",
+    "generation",
+    "waste",
+    "no or little variety inside a group, or noise alone",
+    f"{RAN}; below 0.5 and above 2 is judgement",
+)
 def temperature(run: Run) -> Outcome:
-    value = run.get("temperature")
-    if number(value) and value <= 0:
-        return failed(
-            f"{run.say('temperature')}: raises at the first generation",
-            "temperature: 1.0",
-            change={"temperature": 1.0},
-            severity="dead",
-        )
-    if number(value) and value < 0.5:
-        return failed(
-            f"{run.say('temperature')}: answers of a group come out alike, and equal rewards teach nothing",
-            "temperature: 1.0",
-            change={"temperature": 1.0},
-        )
-    return passed(run.say("temperature"))
+    extra = mapping(run, "generation_kwargs")
+    value, said, change = run.get("temperature"), run.say("temperature"), {"temperature": 1.0}
+    if "temperature" in extra:
+        value, said = extra["temperature"], f"generation_kwargs[temperature]={extra['temperature']}"
+        said += f" ({run.settings.where('generation_kwargs')})"
+        change["generation_kwargs"] = {key: part for key, part in extra.items() if key != "temperature"} or DELETE
+    if not number(value) or not COOL <= value <= HOT:
+        dead = not number(value) or not 0.01 <= value < 1000
+        if not number(value) or not value > 0:
+            why = "raises at the first generation"
+        elif value < COOL:
+            why = "answers of a group come out alike, and equal rewards teach nothing"
+        else:
+            why = "answers are noise, and the gradient is divided by it"
+        return failed(f"{said}: {why}", "temperature: 1.0", change=change, severity="dead" if dead else None)
+    return passed(said)
+
+
+COOL, HOT = 0.5, 2.0
 
 
 @check(
@@ -1394,7 +1665,9 @@ def two_temperatures(run: Run) -> Outcome:
             f"generation_kwargs[temperature]={extra['temperature']} ({run.settings.where('generation_kwargs')}),"
             f" {run.say('temperature')}",
             f"temperature: {extra['temperature']}, and not in generation_kwargs",
-            change={"temperature": extra["temperature"], "generation_kwargs": rest or DELETE},
+            change={"temperature": extra["temperature"], "generation_kwargs": rest or DELETE}
+            if number(extra["temperature"]) and COOL <= extra["temperature"] <= HOT
+            else {},  # the check temperature has a better one
         )
     return passed(run.say("temperature", "generation_kwargs"))
 
@@ -1606,7 +1879,7 @@ def learning_rate(run: Run) -> Outcome:
     low, high, top = RATES[mode]
     said = f"{run.say('learning_rate', 'use_peft')}; published for {mode} fine-tuning: {low:g} to {high:g}"
     start = "learning_rate: 2e-5" if mode == "LoRA" else "learning_rate: 1e-6"
-    if not number(rate) or rate <= 0:
+    if not number(rate) or rate <= 0 or math.isinf(rate):
         return failed(said, start, severity="dead")
     if rate < low:
         return failed(f"{said}; this is below", start, severity=None if rate < low / 2 or mode == "LoRA" else "tell")
@@ -1684,13 +1957,81 @@ def lora_targets(run: Run) -> Outcome:
     names = [targets] if isinstance(targets, str) else targets
     if any(str(name).split(".")[-1] == "lm_head" for name in names):
         kept = [name for name in names if str(name).split(".")[-1] != "lm_head"]
+        if run.settings.kind == "yaml" and len(kept) == 1:
+            kept = pattern(kept[0])
         return failed(
             f"{run.say('lora_target_modules')}: TRL refuses an adapter on the head",
             "remove lm_head",
             change={"lora_target_modules": kept} if kept else {},
             severity="dead",
         )
+    # TRL takes one name out of its list, and PEFT reads a text as a pattern of the whole path.
+    alone = isinstance(targets, str) or (run.settings.kind == "yaml" and len(targets) == 1)
+    if alone and pattern(names[0]) != names[0]:
+        return failed(
+            f"{run.say('lora_target_modules')}: one name is read as a pattern for a module's whole path, and fits none",
+            f'lora_target_modules: "{pattern(names[0])}", or more than one name',
+            change={"lora_target_modules": pattern(names[0])},
+            severity="dead",
+        )
     return passed(run.say("lora_target_modules"))
+
+
+def pattern(name: str) -> str:
+    """A module's plain name as a pattern that PEFT finds.
+
+    >>> pattern("q_proj"), pattern("all-linear"), pattern(".*q_proj")
+    ('.*q_proj', 'all-linear', '.*q_proj')
+    """
+    return f".*{name}" if re.fullmatch(r"\w+", name) else name
+
+
+@check("lora-size", "learning", "dead", "an adapter of rank 0, or with nothing of it added", RAN)
+def lora_size(run: Run) -> list[Outcome] | Outcome:
+    if not lora(run):
+        return passed(run.say("use_peft"))
+    rank, alpha, found = run.get("lora_r"), run.get("lora_alpha"), []
+    if number(rank) and rank <= 0:
+        found.append(failed(f"{run.say('lora_r')}: PEFT refuses it", "lora_r: 16", key="lora_r"))
+    if number(alpha) and alpha <= 0:
+        why = "its output is multiplied by 0, so nothing is trained" if alpha == 0 else "a sign that nobody means"
+        severity = None if alpha == 0 else "tell"
+        found.append(failed(f"{run.say('lora_alpha')}: {why}", "lora_alpha: 32", severity=severity, key="lora_alpha"))
+    return found or passed(run.say("lora_r", "lora_alpha"))
+
+
+SPLIT = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+# Linear layers (and embeddings) by model_type, as transformers names them; held to it by a test.
+MODULES = {
+    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text"), SPLIT | {"embed_tokens"}),
+    "phi3": {"qkv_proj", "o_proj", "gate_up_proj", "down_proj", "embed_tokens"},
+    "gpt2": {"c_attn", "c_proj", "c_fc", "wte", "wpe"},
+    "gpt_neox": {"query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h", "embed_in"},
+}  # fmt: skip
+
+
+@check("lora-modules", "learning", "dead", "an adapter for layers that the model does not have", RAN)
+def lora_modules(run: Run) -> Outcome:
+    if not lora(run):
+        return passed(run.say("use_peft"))
+    targets = run.get("lora_target_modules")
+    if not isinstance(targets, list) or targets == ["all-linear"]:
+        return passed(f"{run.say('lora_target_modules')}: no list of names")
+    kind = (run.cache.get("model_config") or {}).get("model_type")
+    if kind not in MODULES:
+        return unmeasured(
+            f"{run.say('lora_target_modules')}; the layers of model_type {kind!r} are not known here",
+            "print the names of model.named_modules()",
+            severity="tell",
+        )
+    missing = [str(name) for name in targets if re.split(r"\.|\*", str(name))[-1] not in MODULES[kind] | {"lm_head"}]
+    if missing:
+        return failed(
+            f"{run.say('lora_target_modules')}: {kind} has no {', '.join(missing)}",
+            f"of {', '.join(sorted(MODULES[kind]))}",
+            severity=None if len(missing) == len(targets) else "tell",
+        )
+    return passed(f"{run.say('lora_target_modules')}, all of {kind}")
 
 
 @check(

@@ -389,6 +389,26 @@ def test_what_trl_would_take_from_the_yaml(tmp_path, settings, expected):
         assert set(PEFT_TARGETS[kind]) == set(estimate_memory.TARGETS["qv"]), kind
 
 
+@pytest.mark.parametrize("given", [
+    {}, {"activation_checkpointing": False}, {"gradient_checkpointing": False},
+    {"activation_checkpointing": True, "gradient_checkpointing": False},
+    {"activation_checkpointing": False, "gradient_checkpointing": True},
+])  # fmt: skip
+def test_both_names_of_checkpointing_are_read(tmp_path, given):
+    from trl import GRPOConfig
+
+    path = tmp_path / "grpo.yaml"
+    path.write_text(json.dumps(given or {"seed": 1}))
+    planned = estimate_memory.plan_from_trl(path).get("checkpointing", Plan(SHAPES["7B"], device_bytes=GIB).checkpointing)
+    assert planned == GRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **given).activation_checkpointing
+    for name in ("activation_checkpointing_kwargs", "gradient_checkpointing_kwargs"):
+        path.write_text(json.dumps({name: {"every_n_layers": 2}}))
+        with pytest.raises(estimate_memory.PlanError, match="every_n_layers"):
+            estimate_memory.plan_from_trl(path)
+    path.write_text(json.dumps({"num_processes": 2, "gradient_checkpointing_kwargs": {"use_reentrant": False}}))
+    assert "checkpointing" not in estimate_memory.plan_from_trl(path)
+
+
 def test_defaults_are_those_of_trl():
     from trl import GRPOConfig, ModelConfig
 

@@ -25,9 +25,12 @@ DATA = Path(__file__).parent / "data/recipes"
 GROUPS = ("arguments", "batch", "generation", "learning")
 CPU = {"output_dir": "out", "use_cpu": True, "bf16": False, "report_to": "none"}
 VLLM = {"use_vllm": True, "vllm_max_model_length": 4096}
-LORA = {"use_peft": True, "lora_dropout": 0.0, "lora_target_modules": ["q_proj"], "learning_rate": 2e-5}
+LORA = {"use_peft": True, "lora_dropout": 0.0, "lora_target_modules": "all-linear", "learning_rate": 2e-5}
 OFF_POLICY = {"gradient_accumulation_steps": 2, "steps_per_generation": 8}
 SCRIPT = "from trl import GRPOConfig, GRPOTrainer\n"
+TRAINER = "t = GRPOTrainer('m', [f], args, peft_config=c)\n"
+ROWS = {"datasets": [{"path": "json"}]}
+LLAMA = {"cache": {"model_config": {"model_type": "llama"}}}
 GPT, MOE = {"resid_pdrop": 0.1, "n_layer": 2}, {"output_router_logits": False, "attention_dropout": 0.0}
 
 
@@ -75,14 +78,14 @@ CASES = {
     "unknown-argument": ("dead", [{"max_prompt_length": 512}, {"warmup_ratio": 0.1}, {"learning_rat": 1e-6},
                                   {"vllm_device": "auto"}, script("lora_r=8"), script("model_name_or_path='x'"),
                                   script("torch_dtype='bfloat16'"), script("**{'max_prompt_length': 1}"),
-                                  {"system_prompt": "think"}],
-                         [{"lora_r": 8, "learning_rate": 1e-6}, script("beta=0.1", "c = LoraConfig(r=8)"), {"env": {"A": "b"}}]),
+                                  {"system_prompt": "think"}, {"lr": 1e-6}, script("num_processes=2"), {"multi_gpu": True}],
+                         [{"lora_r": 8, "learning_rate": 1e-6}, script("beta=0.1", "c = LoraConfig(r=8)"), {"env": {"A": "b"}}, {"num_processes": 4, "accelerate_config": "zero2"}]),
     "old-argument": ("tell", [{"vllm_importance_sampling_cap": 2.0}, {"use_transformers_paged": True},
                               {"scale_rewards": True}, {"gradient_checkpointing": True}, {"use_liger_kernel": True}],
                      [{}, {"scale_rewards": "group"}, {"activation_checkpointing": True}]),
     "wrong-type": ("dead", [{"num_generations": "eight"}, {"eval_strategy": False}, {"beta": [1]}, {"seed": None},
                             script("num_generations='8'"), script("report_to=3"), script("learning_rate='1e-6'"), {"generation_kwargs": "top_k"},
-                            {"model_init_kwargs": "{oops"}, {"learning_rate": math.nan}],
+                            {"model_init_kwargs": "{oops"}, {"learning_rate": math.nan}, {"seed": 1.0}, {"save_total_limit": 1.0}],
                    [{"learning_rate": "1e-6", "num_generations": "8"}, {"scale_rewards": False}, script("learning_rate=1"),
                     script("scale_rewards=True"), script("beta=b()"), script("", "c = LoraConfig(target_modules='all-linear')")]),
     "unknown-choice": ("dead", [{"loss_type": "gpo"}, {"lr_scheduler_type": "cosin"}, {"optim": "adam"}, {"dtype": "bf16"},
@@ -117,12 +120,24 @@ CASES = {
     "training-length": ("dead", [{"max_steps": 0}, {"num_train_epochs": 0}, {"dataset_streaming": True}],
                         [{}, {"max_steps": 5, "num_train_epochs": 0}, {"dataset_streaming": True, "max_steps": 5}]),
     "quantised-alone": ("dead", [{"load_in_4bit": True}, {"load_in_4bit": True, "load_in_8bit": True, **LORA}], [{"load_in_4bit": True, **LORA}, {}]),
-    "eval-data": ("dead", [script("eval_strategy='steps'", "t = GRPOTrainer('m', [f], args)")],
+    "eval-data": ("dead", [script("eval_strategy='steps'", "t = GRPOTrainer('m', [f], args)"), script("eval_on_start=True", "t = GRPOTrainer('m', [f], args, eval_dataset=None)"),
+                           {"eval_strategy": "steps", **ROWS}, {"eval_on_start": True, **ROWS}, {"eval_strategy": "steps", "test_split_size": 4, "dataset_test_split": "dev", **ROWS}],
                   [script("eval_strategy='steps'", "t = GRPOTrainer('m', [f], args, eval_dataset=d)"), script("", "t = GRPOTrainer('m', [f], args)"),
-                   script("eval_strategy='steps'", "t = GRPOTrainer('m', **rest)"), {"eval_strategy": "steps"}]),
+                   script("eval_strategy='steps'", "t = GRPOTrainer('m', [f], args, d, d)"), {"eval_strategy": "steps", "test_split_size": 4, **ROWS}, {}]),
+    "test-split": ("dead", [{"test_split_size": 1.5, **ROWS}, {"test_split_size": 0, **ROWS}, ({"test_split_size": 12, **ROWS}, {"total_rows": 12}),
+                            ({"test_split_size": 0.97, **ROWS}, {"total_rows": 12}), {"test_split_size": 0.1, "streaming": True, **ROWS},
+                            {"dataset_train_split": "training", **ROWS}, {"test_split_size": 0.1}],
+                   [{}, {"test_split_size": 0.1, **ROWS}, ({"test_split_size": 11, **ROWS}, {"total_rows": 12}), {"dataset_train_split": "training"}]),
+    "value-range": ("dead", [{"adam_beta1": 1.0}, {"adam_beta2": -0.1}, {"adam_epsilon": 1e6}, {"adam_epsilon": 0.01}, {"adam_epsilon": -1e-8}, {"weight_decay": -0.1},
+                             {"loss_type": "sapo", "sapo_temperature_pos": 0.0}, {"beta": -0.04}, {"epsilon": -0.2}, {"epsilon_high": -5.0}, {"entropy_coef": -1.0},
+                             {"lr_scheduler_type": "cosine_with_min_lr"}, {"lr_scheduler_type": "warmup_stable_decay"}, {"max_steps": 50, "warmup_steps": 50},
+                             {"max_steps": 2, "warmup_steps": 100000}, {"accelerator_config": {"foo": True}}],
+                    [{}, {"adam_beta1": 0.0}, {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": 0.1}}, {"max_steps": 50, "warmup_steps": 0.1},
+                     {"max_steps": 50, "warmup_steps": 60, "lr_scheduler_type": "constant"}, {"accelerator_config": {"split_batches": True}}, {"sapo_temperature_pos": 0.0}]),
+    "packages": ("tell", [], []),  # its own test
     "sharding": ("dead", [({"fsdp": "full_shard", "deepspeed": "z.json"}, {"world": 2}), {"fsdp": "full_shard"}], [({"fsdp": "full_shard"}, {"world": 2}), {}]),
     "use-cpu": ("waste", [{"use_cpu": True}], [{}]),
-    "cispo-clip": ("waste", [{"loss_type": "cispo"}, {"loss_type": "cispo", "epsilon_high": 0.28}], [{"loss_type": "cispo", "epsilon_high": 5.0}, {}]),
+    "cispo-clip": ("waste", [{"loss_type": "cispo"}, {"loss_type": "cispo", "epsilon_high": 0.28}, {"loss_type": "cispo", "epsilon_high": 0.0}], [{"loss_type": "cispo", "epsilon_high": 5.0}, {}]),
     "dr-grpo-scaling": ("waste", [{"loss_type": "dr_grpo"}], [{"loss_type": "dr_grpo", "scale_rewards": "none"}, {"loss_type": "dr_grpo", "scale_rewards": False}]),
     "two-sided-clip": ("dead", [{"delta": 0.5}, {"delta": 1.2}, {"delta": 1.25, "epsilon_high": 0.28}], [{"delta": 4.0}, {}, {"delta": 0.5, "loss_type": "sapo"}]),
     "entropy-tokens": ("waste", [{"top_entropy_quantile": 20}, {"top_entropy_quantile": -0.5}, {"top_entropy_quantile": 0.0}], [{"top_entropy_quantile": 0.2}, {}]),
@@ -158,8 +173,10 @@ CASES = {
     "inert-on-policy": ("tell", [{"epsilon_high": 0.28}, {"importance_sampling_level": "sequence"}, {"off_policy_mask_threshold": 0.5}, {"loss_type": "sapo", "sapo_temperature_neg": 1.1}],
                         [{}, {"epsilon_high": 0.28, **OFF_POLICY}, {"epsilon_high": 0.28, "num_iterations": 2}, {"loss_type": "cispo", "epsilon_high": 5.0}, {"off_policy_mask_threshold": 0.5, **VLLM}]),
     "other-loss": ("tell", [{"sapo_temperature_neg": 1.1}, {"loss_type": "sapo", "epsilon_high": 0.28}], [{"loss_type": "sapo", "sapo_temperature_neg": 1.1}, {"loss_type": "cispo", "epsilon_high": 5.0}]),
-    "too-few-prompts": ("dead", [({"gradient_accumulation_steps": 8}, {"total_rows": 7}), ({"gradient_accumulation_steps": 8}, {"total_rows": 15})],
-                        [({"gradient_accumulation_steps": 8}, {"total_rows": 8}), ({"gradient_accumulation_steps": 8}, {"total_rows": 1001})]),
+    "too-few-prompts": ("dead", [({"gradient_accumulation_steps": 8}, {"total_rows": 7}), ({"gradient_accumulation_steps": 8}, {"total_rows": 15}),
+                               ({"gradient_accumulation_steps": 8, "test_split_size": 10, **ROWS}, {"total_rows": 12}), ({"gradient_accumulation_steps": 8, "test_split_size": 0.41, **ROWS}, {"total_rows": 12})],
+                        [({"gradient_accumulation_steps": 8}, {"total_rows": 8}), ({"gradient_accumulation_steps": 8}, {"total_rows": 1001}),
+                         ({"gradient_accumulation_steps": 8, "test_split_size": 4, **ROWS}, {"total_rows": 12}), ({"gradient_accumulation_steps": 8, "test_split_size": 10}, {"total_rows": 8})]),
     "few-completions": ("tell", [{}], [{"gradient_accumulation_steps": 8}, ({}, {"world": 8})]),
     "small-group": ("tell", [{"num_generations": 2}], [{"num_generations": 8}]),
     "truncated-sampling": ("dead", [{**VLLM, "top_p": 0.95}, {**VLLM, "top_k": 50}, {**VLLM, "min_p": 0.05}, {**VLLM, "repetition_penalty": 1.1},
@@ -168,7 +185,12 @@ CASES = {
                            [{"top_p": 0.95}, VLLM, {**VLLM, "top_k": -1, "top_p": 1}, {**VLLM, "generation_kwargs": {"seed": 1}}]),
     "long-weights": ("waste", [{**VLLM, "max_completion_length": 8192}, {**VLLM, "max_completion_length": 4096, "vllm_importance_sampling_mode": "sequence_truncate"}],
                      [VLLM, {"max_completion_length": 8192}, {**VLLM, "max_completion_length": 8192, "vllm_importance_sampling_mode": "token_truncate"}]),
-    "temperature": ("waste", [{"temperature": 0.0}, {"temperature": 0.1}], [{}, {"temperature": 0.7}]),
+    "broken-sampling": ("dead", [{"generation_kwargs": {"do_sample": False}}, {"top_p": 0.0}, {**VLLM, "top_p": 1.5}, {"top_k": -1}, {"top_k": 1}, {"min_p": 1.5}, {"min_p": 1.0}, {"repetition_penalty": 0.0},
+                                 {"generation_kwargs": {"num_return_sequences": 2}}, {"generation_kwargs": {"stop_strings": ["x"]}}, {"generation_kwargs": {"num_beams": 2}},
+                                 {"generation_kwargs": '{"max_new_tokens": 3}'}, {**VLLM, "top_k": -2}, {"top_p": 1.5}],
+                        [{}, {**VLLM, "top_k": -1}, {"top_p": 0.9, "top_k": 50, "min_p": 0.1}, {"max_completion_length": 64, "generation_kwargs": {"max_new_tokens": 64, "num_beams": 1, "do_sample": True}}]),
+    "temperature": ("waste", [{"temperature": 0.0}, {"temperature": 0.1}, {"generation_kwargs": {"temperature": 0.001}}, {"temperature": 1e6}, {"temperature": 3.0}, {"generation_kwargs": {"temperature": 0.0, "do_sample": False}}],
+                    [{}, {"temperature": 0.7}, {"temperature": 0.0, "generation_kwargs": {"temperature": 1.0}}]),
     "two-temperatures": ("waste", [{"generation_kwargs": {"temperature": 0.7}}], [{"generation_kwargs": {"temperature": 1.0}}, {}]),
     "vllm-version": ("waste", [], []),  # its own test: no vLLM is installed
     "quantised-vllm": ("dead", [{**VLLM, **LORA, "load_in_4bit": True}, {**VLLM, **LORA, "load_in_8bit": True}], [{**LORA, "load_in_4bit": True}, VLLM]),
@@ -181,16 +203,23 @@ CASES = {
     "vllm-inert": ("tell", [{"vllm_gpu_memory_utilization": 0.3}, {**VLLM, "vllm_server_port": 8001}, {**VLLM, "vllm_mode": "server", "vllm_tensor_parallel_size": 2}],
                    [VLLM, {}, {"use_vllm": True, "vllm_mode": "server", "vllm_server_port": 8001}]),
     "batched-generation": ("waste", [{"use_transformers_continuous_batching": True}, {**LORA, "use_transformers_continuous_batching": True}], [{}, {"use_transformers_continuous_batching": True, "bf16": False}]),
-    "learning-rate": ("waste", [{"learning_rate": 1e-4}, {"learning_rate": 5e-8}, {**LORA, "learning_rate": 5e-7}, {**LORA, "learning_rate": 1e-3}, {"learning_rate": 0.0}, {"learning_rate": 2e-7}, {"learning_rate": 1e-5}],
+    "learning-rate": ("waste", [{"learning_rate": 1e-4}, {"learning_rate": 5e-8}, {**LORA, "learning_rate": 5e-7}, {**LORA, "learning_rate": 1e-3}, {"learning_rate": 0.0}, {"learning_rate": 2e-7}, {"learning_rate": 1e-5}, {"learning_rate": math.inf}],
                       [{}, LORA, {**LORA, "learning_rate": 1e-5}, {"learning_rate": 5e-7}]),
     "weights-dtype": ("waste", [{"dtype": "bfloat16"}, {"model_init_kwargs": {"dtype": "bfloat16"}}], [{}, {"dtype": "bfloat16", "learning_rate": 1e-5}, {"dtype": "bfloat16", **LORA}]),
-    "lora-dropout": ("tell", [{"use_peft": True}, script("", "c = LoraConfig(lora_dropout=0.05)")], [LORA, {}, {"use_peft": True, "disable_dropout": True}, script("", "c = LoraConfig(r=8)")]),
-    "lora-targets": ("tell", [{"use_peft": True}, {"use_peft": True, "lora_target_modules": ["q_proj", "lm_head"]}], [LORA, {}, {"use_peft": True, "lora_target_modules": "all-linear"}]),
+    "lora-dropout": ("tell", [{"use_peft": True}, script("", "c = LoraConfig(lora_dropout=0.05)\n" + TRAINER)], [LORA, {}, {"use_peft": True, "disable_dropout": True}, script("", "c = LoraConfig(r=8)\n" + TRAINER),
+                                                                                                     script("", "c = LoraConfig(lora_dropout=0.05)\nt = GRPOTrainer('m', [f], args)")]),
+    "lora-targets": ("tell", [{"use_peft": True}, {"use_peft": True, "lora_target_modules": ["q_proj", "lm_head"]}, {"use_peft": True, "lora_target_modules": ["q_proj"]},
+                              {"use_peft": True, "lora_target_modules": "q_proj"}, script("", "c = LoraConfig(target_modules='q_proj')\n" + TRAINER)],
+                     [LORA, {}, {"use_peft": True, "lora_target_modules": ["all-linear"]}, {"use_peft": True, "lora_target_modules": [".*q_proj"]},
+                      {"use_peft": True, "lora_target_modules": ["q_proj", "v_proj"]}, script("", "c = LoraConfig(target_modules=['q_proj'])\n" + TRAINER)]),
+    "lora-size": ("dead", [{"use_peft": True, "lora_r": 0}, {"use_peft": True, "lora_alpha": 0}, {"use_peft": True, "lora_alpha": -16}], [LORA, {"lora_r": 0}]),
+    "lora-modules": ("dead", [({"use_peft": True, "lora_target_modules": ["c_attn", "c_fc"]}, LLAMA), ({"use_peft": True, "lora_target_modules": ["q_proj", "c_fc"]}, LLAMA)],
+                     [({"use_peft": True, "lora_target_modules": ["q_proj", "v_proj"]}, LLAMA), LORA, {"lora_target_modules": ["c_attn"]}]),
     "reference-model": ("tell", [{"beta": 0.01}], [{"beta": 0.01, **LORA}, {}]),
     "scheduler": ("tell", [{}, {"lr_scheduler_type": "cosine"}], [{"lr_scheduler_type": "constant_with_warmup"}, {"lr_scheduler_type": "cosine_with_min_lr"}]),
     "optimizer": ("waste", [{"optim": "sgd"}], [{}, {"optim": "adamw_8bit"}]),
 }  # fmt: skip
-APART = {"vllm-version"}
+APART = {"vllm-version", "packages"}
 
 
 def split(case) -> tuple:
@@ -276,7 +305,8 @@ def test_what_only_running_tells_is_not_measured():
     for spread in ("**settings", "*settings", "'out', True"):
         rows = checks.results(run_of(script(spread)), GROUPS)
         said = {row["id"] for row in rows if row["verdict"] != "not measured"}
-        assert said == {"quantised-alone", "lora-targets"}, said  # read from the rest of the script, which is known
+        of_lora = {"lora-targets", "lora-size", "lora-modules"}
+        assert said == {"quantised-alone", "test-split"} | of_lora, said  # read from the rest of the script, which is known
 
 
 @pytest.mark.parametrize(
@@ -288,6 +318,119 @@ def test_what_is_set_after_the_call_counts(later):
         with pytest.raises(config.NotKnown):
             run.get("beta")
     assert run_of(f"{SCRIPT}self.args = GRPOConfig(beta=0.1)\nself.args.beta = 0.3\n").get("beta") == 0.3
+
+
+PEFT = "c = LoraConfig(r=4, target_modules=['q_proj', 'v_proj'])\n"
+
+
+@pytest.mark.parametrize(("rest", "lora"), [
+    (PEFT + "t = GRPOTrainer('m', [f], args)", False),
+    (PEFT + TRAINER, True),
+    (PEFT + "class Mine(GRPOTrainer):\n    pass\nt = Mine('m', [f], args, peft_config=c)", True),
+    (PEFT + "from trl import GRPOTrainer as T\nt = T('m', [f], args)", False),
+    (PEFT + "m = prepare_model_for_kbit_training(A.from_pretrained('m'))\nt = GRPOTrainer(m, [f], args)", False),
+    ("t = GRPOTrainer('m', [f], args, peft_config=LoraConfig(r=4, target_modules=['q_proj', 'v_proj']))", True),
+    ("t = GRPOTrainer('m', [f], args, peft_config=None)", False),
+    (PEFT + "t = GRPOTrainer('m', [f], args, peft_config=c if big else None)", None),
+    ("c = LoraConfig(r=4) if big else None\n" + TRAINER, None),
+    ("if big:\n    c = LoraConfig(r=4)\nelse:\n    c = None\n" + TRAINER, None),
+    (PEFT + "m = A.from_pretrained('m')\nn = get_peft_model(m, c)\nt = GRPOTrainer(n, [f], args)", True),
+    (PEFT + "m = A.from_pretrained('m')\nn = get_peft_model(m, c)\nt = GRPOTrainer(m, [f], args)", False),
+    (PEFT + "m = A.from_pretrained('m')\nm = get_peft_model(m, c)\nt = GRPOTrainer(m, [f], args)", True),
+    (PEFT + "m = A.from_pretrained('m')\nif big:\n    m = get_peft_model(m, c)\nt = GRPOTrainer(m, [f], args)", None),
+    (PEFT + "m = A.from_pretrained('m')\nm.add_adapter(c)\nt = GRPOTrainer(m, [f], args)", None),
+    ("t = GRPOTrainer(load(), [f], args)", None),
+    ("t = GRPOTrainer('m', [f], args, **more)", None),
+    (PEFT, None),  # whoever trains is not seen
+    ("", False),
+    (PEFT + "t = GRPOTrainer('m', [f], args)\nu = GRPOTrainer('n', [f], other, peft_config=c)", False),
+    (PEFT + "t = GRPOTrainer('m', [f], args, peft_config=c)\nu = GRPOTrainer('n', [f], args)", None),
+])  # fmt: skip
+def test_an_adapter_counts_where_the_trainer_gets_it(rest, lora):
+    run = run_of(script("", rest))
+    if lora is None:
+        with pytest.raises(config.NotKnown):
+            run.get("use_peft")
+    else:
+        assert bool(run.get("use_peft")) is lora and (not lora or run.get("lora_r") == 4)
+
+
+def test_of_several_trainers_the_configs_own_is_read():
+    text = SCRIPT + (
+        "from r import exact, length\na = GRPOConfig(beta=0.1)\nb = GRPOConfig(beta=0.2)\n"
+        "GRPOTrainer('one', [exact], a, peft_config=LoraConfig(r=4))\nGRPOTrainer('two', [length], args=b)\n"
+    )
+    first, second = (config.read_script(Path("run.py"), text, line) for line in (3, 4))
+    assert first.get("model_name_or_path") == "one" and first.get("use_peft") and first.rewards == ["r.exact"]
+    assert second.get("model_name_or_path") == "two" and not second.get("use_peft") and second.rewards == ["r.length"]
+    unknown = config.read_script(Path("run.py"), text.replace(" a, peft", " pick(a, b), peft").replace("=b)", "=pick(b))"), 3)
+    for name in ("model_name_or_path", "use_peft", "reward_funcs", "load_in_4bit"):
+        with pytest.raises(config.NotKnown):
+            unknown.get(name)
+    assert unknown.rewards is None
+
+
+def test_only_the_trained_model_says_what_is_loaded():
+    judged = "j = AutoModelForSequenceClassification.from_pretrained('judge', dtype='float32', quantization_config=q)\n"
+    head = "q = BitsAndBytesConfig(load_in_4bit=True)\nm = AutoModelForCausalLM.from_pretrained('big', dtype='bfloat16')\n"
+    run = run_of(script("", head + judged + "t = GRPOTrainer(m, [f], args)"))
+    assert (run.get("model_name_or_path"), run.get("dtype"), run.get("load_in_4bit")) == ("big", "bfloat16", False)
+    run = run_of(script("", head + judged + "t = GRPOTrainer(j, [f], args)"))
+    assert (run.get("model_name_or_path"), run.get("dtype"), run.get("load_in_4bit")) == ("judge", "float32", True)
+
+
+@pytest.mark.parametrize("use", [
+    "w.append(0.5)", "w[0] = 2", "del w[0]", "w += [1]", "v = w\nv.append(1)", "mend(w)", "self.w = w", "w.sort()",
+    "def f():\n    return w", "pairs = {'w': w}\npairs['w'].append(1)", "del w",
+])  # fmt: skip
+def test_a_list_that_may_change_is_unread(use):
+    with pytest.raises(config.NotKnown):
+        run_of(script("reward_weights=w", f"w = [1.0]\n{use}\n")).get("reward_weights")
+    held = use.replace("w", "k").replace("0.5", "''") if "w" in use else use
+    if "+=" not in use and "(w)" not in use:
+        assert run_of(script("**k", f"k = {{'beta': 0.1}}\n{held}\n")).settings.anything
+
+
+@pytest.mark.parametrize("use", ["print(w)", "n = len(w)", "for one in w:\n    print(one)", "log.info(w[0])", "v = w", "s = f'{w}'", "x = w.index(1.0)",
+                                 "c = dict(w=w)", "if w == [1.0]:\n    pass"])  # fmt: skip
+def test_a_list_that_is_only_read_is_known(use):
+    assert run_of(script("reward_weights=w", f"w = [1.0]\n{use}\n")).get("reward_weights") == [1.0]
+
+
+@pytest.mark.parametrize("use", [
+    "args.__dict__.update(beta=1)", "vars(args)['beta'] = 1", "mend(args)", "b = [args]", "args.set_training(batch_size=1)",
+    "a2 = args\na2.beta = 0.5", "a2 = args\nmend(a2)", "t = GRPOTrainer('m', [f], args)\nt.args.beta = 0.5", "del args.beta",
+    "setattr(args, key, 1)", "lambda: args", "b, c = args, 1",
+])  # fmt: skip
+def test_a_config_that_goes_out_of_sight_is_unread(use):
+    run = run_of(script("beta=0.1", f"{use}\n"))
+    if ".beta = 0.5" in use:  # another name for it, which is followed
+        assert run.get("beta") == 0.5
+        return
+    with pytest.raises(config.NotKnown):
+        run.get("beta")
+    if "del" not in use:
+        with pytest.raises(config.NotKnown):
+            run.get("epsilon")  # what is not written either
+        assert run_of(script("beta=0.1", f"{use}\nargs.beta = 0.3\n")).get("beta") == 0.3
+
+
+def test_a_config_that_is_returned_is_followed():
+    text = f"{SCRIPT}def make():\n    return GRPOConfig(beta=0.1, epsilon=0.3)\na = make()\na.beta = 0.2\n"
+    run = run_of(text + "t = GRPOTrainer('m', [f], args=a)\n")
+    assert (run.get("beta"), run.get("epsilon"), run.get("model_name_or_path")) == (0.2, 0.3, "m")
+    with pytest.raises(config.NotKnown):
+        run_of(text + "mend(a)\n").get("epsilon")
+
+
+@pytest.mark.parametrize("use", ["print(args)", "n = len(str(args))", "log.info('%s', args.beta)", "t = GRPOTrainer('m', [f], args=args)", "d = args.to_dict()",
+                                 "x = args.generation_kwargs['top_k']", "s = f'{args}'", "set_seed(args.seed)"])  # fmt: skip
+def test_a_config_that_is_only_read_is_known(use):
+    run = run_of(script("beta=0.1, generation_kwargs={'top_k': 1}", f"{use}\n"))
+    assert run.get("beta") == 0.1 and run.get("generation_kwargs") == {"top_k": 1}
+    for change in ("args.generation_kwargs['top_k'] = 5", "args.generation_kwargs.clear()", "g = args.generation_kwargs\ng['a'] = 1", "mend(args.generation_kwargs)"):
+        changed = run_of(script("beta=0.1, generation_kwargs={'top_k': 1}", f"{use}\n{change}"))
+        assert changed.get("beta") == 0.1 and "generation_kwargs" in changed.settings.unread
 
 
 def test_published_presets_are_not_complained_of():
@@ -321,7 +464,7 @@ REFUSED = ("unknown-argument", "wrong-type", "unknown-choice", "group-of-one", "
 
 # Wrong values of these pass GRPOConfig: they raise in the trainer, or in the first step, or are read by nobody.
 UNCHECKED = {"scale_rewards", "loss_type", "vllm_mode", "dtype", "beta", "seed", "use_vllm", "train_sampling_strategy",
-             "generation_kwargs", "learning_rate"}  # fmt: skip
+             "generation_kwargs", "learning_rate", "save_total_limit"}  # fmt: skip
 
 
 def cases_of(ids, bad: bool) -> list:
@@ -361,7 +504,7 @@ def as_trl(name, value):
 
 SILENT = ("cispo-clip", "dr-grpo-scaling", "two-sided-clip", "entropy-tokens", "entropy-target", "moving-reference",
           "vespo-weights", "ratio-level", "sequence-clip", "completion-limit", "gold-column-kept", "training-length",
-          "temperature", "truncated-sampling", "learning-rate", "inert-on-policy", "other-loss")  # fmt: skip
+          "temperature", "truncated-sampling", "learning-rate", "inert-on-policy", "other-loss", "broken-sampling")  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "world"), cases_of(SILENT, bad=True))
@@ -465,10 +608,16 @@ def test_dead_in_silence_is_dead_in_the_trainer(train):
         {"loss_type": "gpo"}, {"scale_rewards": "std"}, {"save_strategy": "best"}, {"eval_strategy": "steps"}, {"fsdp": "full_shard"}, {"temperature": 0.0}, {"top_entropy_quantile": -0.5}, {"steps_per_generation": 0},
         {"max_completion_length": 0}, {"sync_ref_model": True}, {"remove_unused_columns": True}, {"loss_type": "vespo", "use_vllm": True},
         {"loss_type": "dr_grpo", "max_completion_length": None}, {"router_aux_loss_coef": 0.001}, {"importance_sampling_level": "seq"}, {"learning_rate": "1e-6"},
-        {"peft": LoraConfig(target_modules=["lm_head"])}, {"peft": LoraConfig(target_modules="all-linear"), "sync_ref_model": True, "beta": 0.1},
+        {"top_k": -1}, {"min_p": 1.5}, {"repetition_penalty": 0.0}, {"generation_kwargs": {"num_return_sequences": 2}}, {"generation_kwargs": {"stop_strings": ["x"]}},
+        {"generation_kwargs": {"temperature": 0.0}}, {"lr_scheduler_type": "cosine_with_min_lr"}, {"lr_scheduler_type": "warmup_stable_decay"}, {"adam_beta1": 1.0}, {"adam_epsilon": -1e-8},
+        {"eval_on_start": True}, {"accelerator_config": {"foo": True}}, {"learning_rate": math.inf}, {"loss_type": "sapo", "sapo_temperature_pos": 0.0}, {"num_generations": 4.0},
+        {"peft": dict(target_modules="q_proj")}, {"peft": dict(target_modules=["c_attn"])}, {"peft": dict(r=0)}, {"peft": LoraConfig(target_modules=["lm_head"])}, {"peft": LoraConfig(target_modules="all-linear"), "sync_ref_model": True, "beta": 0.1},
     ):  # fmt: skip
         with pytest.raises((ValueError, TypeError, RuntimeError, NotImplementedError)):
+            if isinstance(settings.get("peft"), dict):
+                settings["peft"] = LoraConfig(**settings["peft"])
             train(**settings)
+            raise AssertionError(settings)
 
 
 def test_what_trains_in_silence_does_what_the_checks_say(train):
@@ -487,6 +636,139 @@ def test_what_trains_in_silence_does_what_the_checks_say(train):
         and train(delta=1.0)[0]["grad_norm"] == plain["grad_norm"]
     )
     assert train(max_completion_length=None)[0]["completions/max_length"] <= 20
+    assert train(generation_kwargs={"max_new_tokens": 3})[0]["completions/max_length"] == 3
+    assert train(top_p=1.5)[0]["grad_norm"] == plain["grad_norm"] > 0
+
+
+def test_what_teaches_nothing_in_silence_has_no_gradient(train):
+    from peft import LoraConfig
+
+    for settings in (
+        {"generation_kwargs": {"do_sample": False}}, {"top_p": 0.0}, {"top_k": 1}, {"min_p": 1.0}, {"generation_kwargs": {"temperature": 0.001}},
+        {"loss_type": "cispo", "epsilon_high": 0.0}, {"peft": LoraConfig(target_modules=["q_proj", "v_proj"], lora_alpha=0)},
+    ):  # fmt: skip
+        assert train(max_steps=1, **settings)[0]["grad_norm"] == 0, settings
+    patterns = [LoraConfig(target_modules=checks.pattern("q_proj")), LoraConfig(target_modules=["q_proj", "c_fc"])]
+    assert all(train(max_steps=1, peft=one)[0]["grad_norm"] > 0 for one in patterns)  # lora-targets, lora-modules
+
+
+@pytest.mark.parametrize("size", [4, 11, 12, 0, 0.05, 0.41, 0.97, 1.5, -1])
+def test_a_test_split_is_trls(size, tmp_path):
+    from trl import DatasetMixtureConfig, get_dataset
+
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "x"}\n' * 12)
+    given = {"datasets": [{"path": "json", "data_files": str(path)}], "test_split_size": size}
+    run = run_of(given, total_rows=12)
+    (row,) = [one for one in checks.results(run, ("arguments",)) if one["id"] == "test-split"]
+    try:
+        rows = len(get_dataset(DatasetMixtureConfig(**given))["train"])
+    except ValueError:
+        assert row["verdict"] == "fail"
+    else:
+        assert row["verdict"] == "pass" and 12 - checks.tested(run) == rows
+
+
+def test_layers_are_those_of_transformers():
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.pytorch_utils import Conv1D
+
+    for kind, names in checks.MODULES.items():
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, num_hidden_layers=1))
+        layers = (torch.nn.Linear, torch.nn.Embedding, Conv1D)
+        found = {name.split(".")[-1] for name, part in model.named_modules() if isinstance(part, layers)}
+        assert found - {"lm_head"} == names, kind
+
+
+def test_ranges_are_those_of_transformers():
+    from transformers.optimization import get_scheduler
+    from transformers.trainer_pt_utils import AcceleratorConfig
+    from transformers.trainer_utils import SchedulerType
+
+    assert set(checks.ACCELERATOR) == {field.name for field in dataclasses.fields(AcceleratorConfig)}
+    import torch
+
+    for kind in SchedulerType:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+        try:
+            get_scheduler(kind, optimizer, 1, 10)
+        except (ValueError, TypeError):
+            assert kind.value in checks.NEEDS
+        else:
+            assert kind.value not in checks.NEEDS
+
+
+def test_packages_that_are_not_here_are_not_measured(monkeypatch):
+    needs = {"report_to": ["wandb"], "use_liger_kernel": True, "attn_implementation": "flash_attention_2", "optim": "adamw_8bit"}
+    for there, verdict in ((None, "not measured"), ("1.0", "pass")):
+        monkeypatch.setattr(config, "installed", lambda name, there=there: "1.16.0" if name == "trl" else there)
+        found = [row for row in checks.results(run_of(needs), ("arguments",)) if row["id"] == "packages"]
+        assert {row["verdict"] for row in found} == {verdict} and all(row["severity"] == "tell" for row in found)
+        names = {row["waive"] for row in found}
+        assert there or names == {f"packages:{name}" for name in ("wandb", "liger-kernel", "flash-attn", "bitsandbytes")}
+    assert verdicts("packages", {}) == {"pass"}
+
+
+def test_each_finding_of_a_check_has_its_own_waiver():
+    """Over all inputs of the table: no two failures of one file share a name."""
+    together = {"lr": 1, "foo": 2, "num_iterations": 0, "max_completion_length": 0, "beta": "x", "seed": "y", "loss_type": "q", "optim": "q",
+                "warmup_steps": -1, "torch_empty_cache_steps": 0, "adam_beta1": 2, "adam_beta2": 2, "vllm_importance_sampling_cap": 2.0,
+                "use_transformers_paged": True, "logging_steps": 5, "generation_kwargs": {"do_sample": False, "num_beams": 2}}  # fmt: skip
+    for given in [together, *(split(case)[0] for _, bad, _ in CASES.values() for case in bad)]:
+        names = [row["waive"] for row in checks.results(run_of(given), GROUPS) if row["verdict"] != "pass"]
+        assert len(names) == len(set(names)), (given, names)
+    assert {"unknown-argument:lr", "wrong-type:beta", "unknown-choice:optim", "positive-counts:num_iterations", "step-settings:warmup_steps",
+            "old-argument:use_transformers_paged", "value-range:adam_beta2"} <= {row["waive"] for row in checks.results(run_of(together), GROUPS)}  # fmt: skip
+
+
+def test_more_completions_keep_the_groups_whole():
+    for values, world in (({"per_device_train_batch_size": 3, "num_generations": 6}, 1), ({"per_device_train_batch_size": 1, "num_generations": 16, "gradient_accumulation_steps": 16}, 1),
+                          ({"steps_per_generation": 12, "gradient_accumulation_steps": 3, "per_device_train_batch_size": 2}, 2), ({"generation_batch_size": 24}, 1),
+                          ({"per_device_train_batch_size": 5, "num_generations": 10, "gradient_accumulation_steps": 2}, 1)):  # fmt: skip
+        (row,) = [row for row in checks.results(run_of(values, world=world), ("batch",)) if row["id"] == "few-completions"]
+        steps = int(re.search(r"gradient_accumulation_steps: (\d+)", row["fix"])[1])
+        rows = checks.results(run_of(values | {"gradient_accumulation_steps": steps}, world=world), ("batch",))
+        wrong = {row["id"] for row in rows if row["verdict"] == "fail" and (row["severity"] != "tell" or row["id"] == "few-completions")}
+        assert not wrong, (values, steps, wrong)
+        assert refusal(values | {"gradient_accumulation_steps": steps}, world) is None
+
+
+def test_what_trl_hands_on_to_accelerate_is_known(tmp_path):
+    from accelerate.commands.launch import launch_command_parser
+    from trl import ModelConfig, TrlParser
+    from trl.cli.accelerate_config import resolve_accelerate_config_argument
+
+    def launched(settings):
+        path = tmp_path / "grpo.yaml"
+        path.write_text(yaml.safe_dump(settings | CPU))
+        left = TrlParser((trl.GRPOConfig, ModelConfig)).parse_args_and_config(["--config", str(path)], return_remaining_strings=True)[-1]
+        return launch_command_parser().parse_args([*resolve_accelerate_config_argument(left), "grpo.py"])
+
+    said = launched({"num_processes": 4, "accelerate_config": "zero2"})
+    assert said.num_processes == 4 and said.config_file.endswith("zero2.yaml") and said.training_script == "grpo.py"
+    assert run_of({"num_processes": "4"}).settings.values["num_processes"] == 4
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("num_processes: 3\n")
+    for given, count in (({}, None), ({"num_processes": "4", "accelerate_config": "zero2"}, 4), ({"accelerate_config": "single_gpu"}, 1),
+                         ({"accelerate_config": str(mine)}, 3), ({"accelerate_config": "nowhere"}, None)):  # fmt: skip
+        assert config.processes(run_of(given).settings) == count
+    bundled = (Path(trl.__file__).parent / "accelerate_configs/zero2.yaml").read_text()
+    assert config.processes(run_of({"accelerate_config": "zero2"}).settings) == yaml.safe_load(bundled)["num_processes"]
+    assert launched({"multi_gpu": True}).training_script == "True"  # so a flag is an unknown argument
+    names = {name for name, entry in config.arguments().items() if entry["class"] == "launch"} - {"accelerate_config"}
+    import preflight_rehearse
+
+    path = tmp_path / "grpo.yaml"
+    path.write_text(yaml.safe_dump({"num_processes": 4, "accelerate_config": "zero2"} | CPU))
+    assert preflight_rehearse.build_config(config.read(path), {"values": {}}, tmp_path)[1] is None  # as without them
+    assert names <= {action.dest for action in launch_command_parser()._actions if action.nargs != 0} and len(names) > 50
+
+
+def test_an_old_name_is_told_with_its_new_one():
+    (row,) = [row for row in checks.results(run_of({"gradient_checkpointing": True}), ("arguments",)) if row["id"] == "old-argument"]
+    assert row["evidence"].endswith("the old name of activation_checkpointing") and row["fix"].startswith("`activation_checkpointing`")
 
 
 # ---- numbers
@@ -596,20 +878,22 @@ def proposals(run: checks.Run) -> tuple[dict, dict, list[dict]]:
 SEVERITIES = {
     "best-checkpoint": "dead dead waste dead dead dead", "two-sided-clip": "dead waste waste", "entropy-tokens": "waste dead dead",
     "entropy-target": "tell waste", "ratio-level": "waste tell tell", "completion-limit": "dead waste waste", "gold-column-kept": "dead tell",
-    "truncated-masked": "tell waste dead", "steps-unit": "waste tell", "too-few-prompts": "dead tell", "long-weights": "waste tell",
-    "truncated-sampling": "dead dead dead dead dead dead waste", "temperature": "dead waste", "tensor-parallel": "dead tell",
-    "vllm-share": "waste dead", "vllm-context": "tell dead", "learning-rate": "waste waste waste waste dead tell tell", "lora-targets": "tell dead",
-    "batched-generation": "waste tell", "unknown-choice": "dead dead dead dead dead dead dead tell tell",
+    "truncated-masked": "tell waste dead", "steps-unit": "waste tell", "too-few-prompts": "dead tell dead dead", "long-weights": "waste tell",
+    "truncated-sampling": "dead dead dead dead dead dead waste", "temperature": "dead waste dead dead waste dead", "tensor-parallel": "dead tell",
+    "vllm-share": "waste dead", "vllm-context": "tell dead", "learning-rate": "waste waste waste waste dead tell tell dead", "lora-targets": "tell dead dead dead dead", "lora-size": "dead dead tell", "lora-modules": "dead tell",
+    "batched-generation": "waste tell", "unknown-choice": "dead dead dead dead dead dead dead tell tell", "cispo-clip": "waste waste dead", "test-split": "dead dead dead dead dead dead tell",
+    "wrong-type": " ".join(["dead"] * 11 + ["tell"]), "value-range": "dead dead dead waste dead waste dead waste waste waste waste dead dead waste dead dead",
+    "broken-sampling": "dead dead dead dead dead dead dead dead dead dead waste waste dead tell",
 }  # fmt: skip
 # Which of them a corrected copy mends (M); by hand: -; refused, with the line: X.
 MENDED = {
-    "unknown-argument": "MMMMMMMXM", "old-argument": "MMM--", "wrong-type": "-M--------", "unknown-choice": "-M-M--M-M", "auto-batch-size": "M",
+    "unknown-argument": "MM-MMMMX--M-", "old-argument": "MMM--", "wrong-type": "-M--------MM", "unknown-choice": "-M-M--M-M", "auto-batch-size": "M",
     "two-precisions": "MM", "weight-bounds": "----M", "completions-repo": "M", "step-settings": "----M-", "best-checkpoint": "-M----", "parallelism": "M-",
-    "training-length": "M--", "quantised-alone": "M-", "sharding": "-M", "use-cpu": "M", "cispo-clip": "MM", "dr-grpo-scaling": "M", "two-sided-clip": "MMM",
+    "training-length": "M--", "quantised-alone": "M-", "sharding": "-M", "use-cpu": "M", "cispo-clip": "MMM", "eval-data": "----M", "test-split": "-----M-", "broken-sampling": "MMMMMMMMMMMMMM", "dr-grpo-scaling": "M", "two-sided-clip": "MMM",
     "entropy-tokens": "M--", "moving-reference": "MM", "vespo-weights": "M", "ratio-level": "MMM", "sequence-clip": "M", "router-loss": "M",
     "gold-column-kept": "MM", "zero3-gather": "M", "dropout": "M", "truncated-masked": "-MM", "best-metric": "M", "log-rows": "MM", "scaling-ignored": "M",
-    "batch-divides": "MMMMM", "eval-batch-divides": "MM", "other-loss": "MM", "truncated-sampling": "MMMMMMM", "long-weights": "M-", "temperature": "MM",
-    "two-temperatures": "M", "tensor-parallel": "M-", "vllm-share": "-M", "vllm-sleep": "M", "weights-dtype": "M-", "lora-dropout": "MM", "lora-targets": "MM",
+    "batch-divides": "MMMMM", "eval-batch-divides": "MM", "other-loss": "MM", "truncated-sampling": "MMMMMMM", "long-weights": "M-", "temperature": "MMMMMM",
+    "two-temperatures": "M", "tensor-parallel": "M-", "vllm-share": "-M", "vllm-sleep": "M", "weights-dtype": "M-", "lora-dropout": "MM", "lora-targets": "MMMMM",
 }  # fmt: skip
 
 
@@ -688,7 +972,10 @@ def test_recipes_that_no_longer_construct_are_diagnosed_and_mended(name, tmp_pat
     failed = [row["id"] for row in rows if row["verdict"] == "fail"]
     assert {id: failed.count(id) for id in failed} == RECIPES[name]
     copy = tmp_path / name
-    copy.write_text(config.corrected(run.settings, changes, renames))
+    text = config.corrected(run.settings, changes, renames)
+    by_hand = {"dataset_prompt_column", "system_prompt"} & run.settings.values.keys()  # nobody knows what they meant
+    assert all(f"\n{key}: " in text for key in by_hand)
+    copy.write_text("".join(line for line in text.splitlines(True) if line.partition(":")[0] not in by_hand))
     if path.suffix == ".yaml":
         with pytest.raises((ValueError, SystemExit)):
             parsed_by_trl(path)
@@ -780,7 +1067,7 @@ def test_a_corrected_copy_reads_back_as_wanted_and_keeps_the_rest(name):
     (script("beta=0.1", "args.beta = 0.2\n"), {"beta": 0.0}, 3),
     (script("seed=1", "args.beta = 0.2\n"), {"beta": 0.0}, 3),
     (script("'out'"), {"output_dir": "x"}, 2),
-    (script("seed=1", "c = LoraConfig(r=1)\nd = LoraConfig(r=2)\n"), {"lora_r": 4}, 4),
+    (script("seed=1", "c = LoraConfig(r=1)\nd = LoraConfig(r=2)\nt = GRPOTrainer('m', [f], args)\n"), {"lora_r": 4}, None),
     (script("seed=1", "t = GRPOTrainer('m', [f])\n"), {"model_name_or_path": "n"}, 3),
     ("base: &b\n  beta: 0.1\n<<: *b\n", {"beta": 0.0}, None),
 ])  # fmt: skip
@@ -792,7 +1079,8 @@ def test_what_cannot_be_written_is_said_with_its_line(text, changes, line):
 
 def test_adapters_are_mended_where_they_are_made():
     text = script(
-        "seed=1", "from peft import LoraConfig\nc = LoraConfig(\n    r=8,\n    lora_dropout=0.1,  # much\n)\n"
+        "seed=1",
+        "from peft import LoraConfig\nc = LoraConfig(\n    r=8,\n    lora_dropout=0.1,  # much\n)\nd = LoraConfig(r=4)\n" + TRAINER,
     )
     new = config.corrected(run_of(text).settings, {"lora_dropout": 0.0, "lora_target_modules": ["q_proj"]})
     assert '    lora_dropout=0.0,  # much\n    target_modules=["q_proj"],\n)' in new
@@ -802,7 +1090,17 @@ def test_adapters_are_mended_where_they_are_made():
 def test_a_comment_goes_with_the_last_argument_of_its_line():
     mixed = run_of(LAYOUTS["mixed.py"]).settings
     assert "    beta=0.1,  # both\n" in config.corrected(mixed, {"num_generations": config.DELETE})
-    assert "# both" not in config.corrected(mixed, dict.fromkeys(("beta", "num_generations"), config.DELETE))
+    gone = config.corrected(mixed, dict.fromkeys(("beta", "num_generations"), config.DELETE))
+    assert "    # removed: beta=0.1\n    # removed: num_generations=8  # both\n" in gone
+
+
+def test_what_is_removed_from_a_script_leaves_a_line():
+    tight = run_of(LAYOUTS["tight.py"]).settings
+    gone = config.corrected(tight, dict.fromkeys(("beta", "max_prompt_length"), config.DELETE))
+    assert gone.splitlines()[1:] == ["# removed: beta = 0.1", "# removed: max_prompt_length=3", "args = GRPOConfig(output_dir='o')"]
+    wide = config.corrected(run_of(LAYOUTS["wide.py"]).settings, dict.fromkeys(("max_prompt_length", "loss_type"), config.DELETE))
+    assert "    # removed: max_prompt_length=3  # prompt\n    # after\n    num_generations=8" in wide
+    assert "    # removed: loss_type='bnpo'  # last\n    # end\n)" in wide
 
 
 def test_a_missing_libcst_is_one_line(monkeypatch):

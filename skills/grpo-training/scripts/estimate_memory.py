@@ -805,8 +805,15 @@ def plan_from_trl(path: Path) -> dict:
         else:
             raise PlanError(f"{path}: lora_target_modules {targets}: traced are {', '.join(TARGETS)}")
         found["double_quant"] = bool(config.get("use_bnb_nested_quant", False))
+    for new, old in (("activation_checkpointing", "gradient_checkpointing"),
+                     ("activation_checkpointing_kwargs", "gradient_checkpointing_kwargs")):  # fmt: skip
+        if config.get(new) is None:  # one setting with two names: the new one counts if it is set
+            config[new] = config.get(old)
+    extra = config["activation_checkpointing_kwargs"]
+    if isinstance(extra, dict) and extra.get("every_n_layers", 1) != 1:
+        raise PlanError(f"{path}: every_n_layers is set: it was not traced; remove it to plan without it")
     same = {
-        "lora_r": "lora_r", "optim": "optimizer", "gradient_checkpointing": "checkpointing",
+        "lora_r": "lora_r", "optim": "optimizer", "activation_checkpointing": "checkpointing",
         "per_device_train_batch_size": "batch", "gradient_accumulation_steps": "accumulation", "beta": "beta",
         "max_completion_length": "completion", "num_generations": "num_generations",
         "steps_per_generation": "steps_per_generation", "vllm_gpu_memory_utilization": "vllm_utilization",

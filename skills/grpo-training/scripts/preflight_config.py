@@ -26,6 +26,13 @@ SCRIPT_DEFAULTS = {"lora_r": 8, "lora_alpha": 8, "lora_dropout": 0.0}
 LORA = {"lora_r": "r", "lora_alpha": "lora_alpha", "lora_dropout": "lora_dropout",
         "lora_target_modules": "target_modules", "lora_modules_to_save": "modules_to_save"}  # fmt: skip
 ADAPTERS = ("LoraConfig", "get_peft_model")
+LOADED = ("dtype", "load_in_4bit", "load_in_8bit")  # what loading a model object says of it
+# Methods that only read, and calls that leave what they are given as it is.
+READS = {"get", "items", "keys", "values", "copy", "index", "count", "to_dict", "to_json_string", "to_sanitized_dict"}
+TAKES = {*CONFIGS, *OTHER_CONFIGS, *TRAINERS, *ADAPTERS, "from_pretrained", "BitsAndBytesConfig", "load_dataset",
+         "print", "pprint", "len", "repr", "str", "sorted", "list", "tuple", "set", "dict", "sum", "max", "min", "any",
+         "all", "enumerate", "zip", "range", "isinstance", "type", "id", "getattr", "hasattr", "dumps", "asdict",
+         "info", "debug", "warning", "log"}  # fmt: skip
 DELETE = object()  # in changes: the key goes
 
 
@@ -145,13 +152,14 @@ class Settings:
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
-    wrong: dict[str, str] = field(default_factory=dict)  # values of a type that TRL's parser refuses, with why
+    wrong: dict[str, str] = field(default_factory=dict)  # values of a type that the argument does not take, with why
     anything: str | None = None  # `**settings` in a script: whatever is not written there is not known either
     rewards: list[str] | None = None  # import paths; None: not said, or not known
     local_rewards: list[str] = field(default_factory=list)  # defined in the script itself: reached only by running it
     text: str = ""
     span: tuple[int, int] | None = None  # lines of the call in a script
     in_call: set[str] = field(default_factory=set)  # keys that the GRPOConfig of a script gets, however it gets them
+    adapter: tuple[int, int] | None = None  # lines of the LoraConfig (or get_peft_model) call that the trainer gets
 
     def given(self, name: str) -> bool:
         return name in self.values or name in self.unread
@@ -252,8 +260,42 @@ def read_yaml(path: Path, text: str) -> Settings:
     return settings
 
 
+def processes(settings: Settings) -> int | None:
+    """Training processes that a YAML asks of `accelerate launch`: num_processes, or what its accelerate_config says.
+
+    None if it asks for nothing, or names a file that is not here. TRL's own files (zero2, ...) are read if it is
+    installed.
+    """
+    if settings.kind != "yaml":
+        return None
+    count, name = settings.values.get("num_processes"), settings.values.get("accelerate_config")
+    if count is None and isinstance(name, str):
+        import yaml
+
+        spec = importlib.util.find_spec("trl")
+        places = [Path(name), *([Path(spec.origin).with_name("accelerate_configs") / f"{name}.yaml"] if spec else [])]
+        for path in places:
+            if path.is_file():
+                try:
+                    said = yaml.safe_load(path.read_text(encoding="utf-8"))
+                    count = said.get("num_processes")
+                    if said.get("distributed_type") in ("NO", False):  # TRL's single_gpu says 8 processes beside it
+                        count = 1
+                except (OSError, ValueError, AttributeError, yaml.YAMLError):
+                    count = None
+                break
+    return count if type(count) is int and count > 0 else None
+
+
 def as_parsed(value: Any, types: list[str], name: str = "") -> Any:
-    """A YAML value as TRL's parser hands it on: a string becomes the number or truth value that the argument takes.
+    """A YAML value as the run has it.
+
+    TRL's parser makes a string into the number or the truth value that the argument takes, and hands all else on as it
+    is, unchecked.
+
+    Raises:
+        ValueError: if it is of no type that the argument takes. The parser refuses it, or GRPOConfig, or the run
+            breaks on it later.
 
     >>> as_parsed("1e-6", ["float"]), as_parsed("yes", ["bool", "none"]), as_parsed(3, ["float"])
     (1e-06, True, 3)
@@ -290,8 +332,6 @@ def as_parsed(value: Any, types: list[str], name: str = "") -> Any:
         raise ValueError("false (a bare no is that in YAML), and must be text: write it in quotes")
     elif isinstance(value, str):
         return value
-    elif isinstance(value, float) and "int" in types and value.is_integer():
-        return int(value)
     raise ValueError(f"{value!r}, and must be {' or '.join(types)}")
 
 
@@ -333,7 +373,7 @@ def read_script(path: Path, text: str, line: int | None = None) -> Settings:
             reader.put(settings, keyword.arg, keyword.value)
             settings.in_call.add(keyword.arg)
     reader.later_changes(settings, call)
-    reader.model_and_rewards(settings)
+    reader.model_and_rewards(settings, call)
     for name, value in settings.values.items():
         types = arguments().get(name, {}).get("types", ["object"])
         fits = SCALARS.get(type(value)) in types or "object" in types or (type(value) is int and "float" in types)
@@ -343,6 +383,12 @@ def read_script(path: Path, text: str, line: int | None = None) -> Settings:
         if not (fits or mapped):
             settings.wrong[name] = f"{value!r}, and must be {' or '.join(types)}"
     return settings
+
+
+def trainer_of(settings: Settings) -> ast.Call | None:
+    """The GRPOTrainer call of a script that gets this config, if that can be told."""
+    reader = _Script(ast.parse(settings.text))
+    return reader.trainer(next(call for call in reader.calls(CONFIGS) if call.lineno == settings.span[0]))[0]
 
 
 def called(call: ast.Call) -> str:
@@ -370,8 +416,10 @@ class _Script:
 
     def __init__(self, tree: ast.Module):
         self.tree = tree
+        self.parent = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         self.assigned: dict[str, list[ast.expr | None]] = {}
         self.imported: dict[str, str] = {}
+        self.odd: set[str] = set()  # names that loops, arguments, `with` and `global` set
         self.defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign):
@@ -383,22 +431,25 @@ class _Script:
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
                 self.assigned.setdefault(node.target.id, []).append(node.value)
             elif isinstance(node, ast.AugAssign | ast.NamedExpr | ast.For | ast.comprehension):
-                for part in ast.walk(node.target):
-                    if isinstance(part, ast.Name):
-                        self.assigned.setdefault(part.id, []).append(None)
+                self.odd |= {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
             elif isinstance(node, ast.arg):
-                self.assigned.setdefault(node.arg, []).append(None)
+                self.odd.add(node.arg)
             elif isinstance(node, ast.Global | ast.Nonlocal):
-                for name in node.names:
-                    self.assigned.setdefault(name, []).append(None)
+                self.odd |= set(node.names)
             elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-                for part in ast.walk(node.optional_vars):
-                    if isinstance(part, ast.Name):
-                        self.assigned.setdefault(part.id, []).append(None)
+                self.odd |= {part.id for part in ast.walk(node.optional_vars) if isinstance(part, ast.Name)}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 self.imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
                 self.imported |= {alias.asname or alias.name: alias.name for alias in node.names}
+        self.trainers = (
+            *TRAINERS,
+            *(name for name, path in self.imported.items() if path.endswith(".GRPOTrainer") and name not in TRAINERS),
+            *(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+              and any(ast.unparse(base).split(".")[-1] in TRAINERS for base in node.bases)),
+        )  # fmt: skip
+        for name in self.odd:
+            self.assigned.setdefault(name, []).append(None)
 
     def calls(self, names: tuple[str, ...]) -> list[ast.Call]:
         found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
@@ -407,7 +458,87 @@ class _Script:
     def once(self, name: str) -> ast.expr | None:
         """What a name stands for, if it is assigned in one place only."""
         values = self.assigned.get(name, [])
-        return values[0] if len(values) == 1 else None
+        return values[0] if len(values) == 1 and name not in self.imported else None
+
+    def touched(self, name: str, seen: frozenset[str] = frozenset()) -> bool:
+        """Whether what a name holds may be changed: any use of it, or of another name for it, that is no plain read."""
+        if name in seen:
+            return False
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.Name) or node.id != name or isinstance(node.ctx, ast.Store):
+                continue
+            if isinstance(node.ctx, ast.Del) or self._changes(node, seen | {name}):
+                return True
+        return False
+
+    def _changes(self, node: ast.expr, seen: frozenset[str]) -> bool:
+        up = self.parent[node]
+        while True:  # what holds the object, or a part of it
+            if isinstance(up, ast.Attribute | ast.Subscript) and up.value is node:
+                if not isinstance(up.ctx, ast.Load):
+                    return True
+                if isinstance(up, ast.Attribute):
+                    above = self.parent[up]
+                    if up.attr == "__dict__":
+                        return True
+                    if isinstance(above, ast.Call) and above.func is up:
+                        return up.attr not in READS
+            elif isinstance(up, ast.Call):
+                if called(up) not in TAKES and called(up) not in self.trainers:
+                    return True
+                if called(up) not in ("dict", "list", "tuple", "set"):
+                    return False
+            elif isinstance(up, ast.keyword):
+                if up.arg is None:  # `**name`: its entries are copied
+                    return False
+            elif isinstance(up, ast.Assign | ast.AnnAssign | ast.NamedExpr):
+                targets = up.targets if isinstance(up, ast.Assign) else [up.target]
+                plain = all(isinstance(target, ast.Name) for target in targets)
+                return not plain or any(self.touched(target.id, seen) for target in targets)
+            elif isinstance(up, ast.Return | ast.Yield | ast.YieldFrom | ast.Lambda | ast.Await | ast.Delete):
+                return True
+            elif not isinstance(up, ast.List | ast.Tuple | ast.Set | ast.Dict | ast.Starred | ast.IfExp | ast.BoolOp):
+                return False  # compared, counted, printed
+            node, up = up, self.parent[up]
+
+    def before(self, name: str, use: ast.AST) -> ast.expr | None:
+        """What a name holds at a place, if each of its assignments stands in the same straight run of statements.
+
+        Of `model, tokenizer = load()` the call is given for the first name.
+        """
+        if name in self.imported or name in self.odd:
+            return None
+        place, found = self.statement(use), None
+        for node in ast.walk(self.tree):
+            if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+                continue
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if not any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(target)):
+                    continue
+                if isinstance(target, ast.Attribute | ast.Subscript):
+                    continue
+                first = (
+                    isinstance(target, ast.Tuple) and isinstance(target.elts[0], ast.Name) and target.elts[0].id == name
+                )
+                if not isinstance(node, ast.Assign | ast.AnnAssign) or not (isinstance(target, ast.Name) or first):
+                    return None
+                if self.parent[node] is not self.parent[place]:
+                    return None
+                if node.lineno < place.lineno and (found is None or node.lineno > found.lineno):
+                    found = node
+        return found.value if found is not None else None
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        while not isinstance(node, ast.stmt):
+            node = self.parent[node]
+        return node
+
+    def made(self, node: ast.expr, depth: int = 0) -> ast.expr:
+        """The call or literal behind names; the name itself, if that is not known."""
+        if isinstance(node, ast.Name) and depth < 20:
+            held = self.once(node.id) or self.before(node.id, node)
+            return node if held is None else self.made(held, depth + 1)
+        return node
 
     def value(self, node: ast.expr, depth: int = 0) -> Any:
         """A literal, a name assigned once, arithmetic on these; else `_Unread`."""
@@ -417,7 +548,8 @@ class _Script:
             return node.value
         if isinstance(node, ast.Name) and self.once(node.id) is not None:
             found = self.value(self.once(node.id), depth + 1)
-            return _Unread(node) if isinstance(found, _Unread) else found
+            changed = isinstance(found, list | dict) and self.touched(node.id)
+            return _Unread(node) if isinstance(found, _Unread) or changed else found
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd | ast.Not):
             inner = self.value(node.operand, depth + 1)
             if isinstance(inner, int | float):
@@ -460,29 +592,85 @@ class _Script:
             settings.values[name] = found
 
     def later_changes(self, settings: Settings, call: ast.Call) -> None:
-        """`args.beta = 0.1` after the call, also `self.args.beta = 0.1` and `setattr(args, "beta", 0.1)`."""
-        names = set()
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is call:
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                names |= {ast.unparse(target) for target in targets}
-        for node in ast.walk(self.tree):
-            set_by_name = isinstance(node, ast.Call) and called(node) == "setattr" and len(node.args) == 3
-            if set_by_name and ast.unparse(node.args[0]) in names:
-                name = self.value(node.args[1])
-                if isinstance(name, str):
-                    self.maybe(settings, name, node)
-                else:
-                    settings.anything = ast.unparse(node)[:80]
-            if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-                continue
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Attribute) and ast.unparse(target.value) in names:
-                    settings.in_call.add(target.attr)
-                    if isinstance(node, ast.Assign) and any(node is top for top in self.tree.body):
-                        self.put(settings, target.attr, node.value)
-                    else:
-                        self.maybe(settings, target.attr, node)
+        """What happens to the config object after the call, under all its names.
+
+        `args.beta = 0.1`, `self.args.beta = 0.1` and `setattr(args, "beta", 0.1)` are read. Where the object goes out
+        of sight (passed to a function, put into a list, `vars(args)`), all that was known of it is unread, but for what
+        is written below that place.
+        """
+        names, makers, events = set(), set(), []  # text of the expressions, and the functions, that give the object
+
+        def ours(node: ast.AST) -> bool:
+            if node is call:
+                return True
+            if isinstance(node, ast.Call):
+                return called(node) in makers
+            return isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) in names
+
+        size = -1
+        while size != len(names) + len(makers):  # a name may be found after its use
+            size, events = len(names) + len(makers), []
+            for node in ast.walk(self.tree):
+                if ours(node) and isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load):
+                    events += self._use_of_config(node, names, makers)
+        top = {id(node) for node in self.tree.body}
+        far = max((node.lineno for node, *_ in events), default=0) + 1
+        for node, name, value in sorted(events, key=lambda event: event[0].lineno if id(event[0]) in top else far):
+            if name is None:
+                settings.anything = ast.unparse(node)[:80]
+                for key in settings.in_call & settings.values.keys():
+                    self.maybe(settings, key, node)
+            elif value is not None and id(node) in top:
+                self.put(settings, name, value)
+                settings.in_call.add(name)
+            else:
+                self.maybe(settings, name, node)
+
+    def _use_of_config(self, node: ast.expr, names: set[str], makers: set[str]) -> list[tuple]:
+        """What one use of the config object does: statement, setting (None for any) and value (None if not plain)."""
+        up, here = self.parent[node], self.statement(node)
+        lost = [(here, None, None)]
+        if isinstance(up, ast.Assign | ast.AnnAssign | ast.NamedExpr):
+            targets = up.targets if isinstance(up, ast.Assign) else [up.target]
+            names |= {ast.unparse(target) for target in targets}
+            return [] if all(isinstance(target, ast.Name | ast.Attribute) for target in targets) else lost
+        if isinstance(up, ast.Attribute):
+            above = self.parent[up]
+            if not isinstance(up.ctx, ast.Load):
+                plain = isinstance(above, ast.Assign | ast.AnnAssign)
+                return [(here, up.attr, above.value if plain else None)]
+            if up.attr == "__dict__":
+                return lost
+            if isinstance(above, ast.Call) and above.func is up:
+                return [] if up.attr in READS else lost
+            if not self._mutable(up.attr):
+                return []
+            return [(here, up.attr, None)] if self._changes(up, frozenset()) else []
+        outer = self.parent[up] if isinstance(up, ast.keyword) else up
+        if isinstance(outer, ast.Call):
+            name = called(outer)
+            if name == "setattr" and len(outer.args) == 3 and outer.args[0] is node:
+                key = self.value(outer.args[1])
+                return [(here, key, None)] if isinstance(key, str) else lost
+            if name.endswith("Trainer") or name in self.trainers:
+                holder = self.parent[outer]
+                if isinstance(holder, ast.Assign):
+                    names |= {f"{ast.unparse(target)}.args" for target in holder.targets}
+                return []
+            return [] if name in TAKES - {"dict", "list", "tuple", "set"} else lost
+        if isinstance(up, ast.Return):
+            while not isinstance(up, ast.FunctionDef | ast.Lambda | ast.Module):
+                up = self.parent[up]
+            if not isinstance(up, ast.FunctionDef):
+                return lost
+            makers.add(up.name)
+            return []
+        reads = (ast.Expr, ast.FormattedValue, ast.Compare, ast.If, ast.UnaryOp)
+        return [] if isinstance(up, reads) else lost
+
+    @staticmethod
+    def _mutable(name: str) -> bool:
+        return bool({"list", "dict", "object"} & set(arguments().get(name, {}).get("types", ["object"])))
 
     @staticmethod
     def maybe(settings: Settings, name: str, node: ast.AST) -> None:
@@ -492,35 +680,128 @@ class _Script:
         settings.lines[name] = node.lineno
         settings.unread[name] = ast.unparse(node)[:80]
 
-    def model_and_rewards(self, settings: Settings) -> None:
-        """What GRPOTrainer, LoraConfig and from_pretrained are given, under the names of `trl grpo`."""
-        arguments = {}
-        for call in self.calls(TRAINERS)[:1]:
-            arguments = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-            arguments |= dict(zip(("model", "reward_funcs", "args"), call.args))
-        if "model" in arguments:
-            model = self.value(arguments["model"])
-            if isinstance(model, str):
-                settings.values["model_name_or_path"] = model
-                settings.lines["model_name_or_path"] = arguments["model"].lineno
-            else:
-                settings.unread["model_name_or_path"] = ast.unparse(arguments["model"])[:80]
-                settings.lines["model_name_or_path"] = arguments["model"].lineno
-                self.loaded_model(settings)
-        renamed = {theirs: ours for ours, theirs in LORA.items()}
-        for call in self.calls(ADAPTERS):
-            settings.values["use_peft"], settings.lines["use_peft"] = True, call.lineno
-            for keyword in call.keywords:
-                if keyword.arg in renamed:
-                    self.put(settings, renamed[keyword.arg], keyword.value)
-        adapter = arguments.get("peft_config")
-        if adapter is not None and "use_peft" not in settings.values and self.value(adapter) is not None:
-            settings.unread["use_peft"], settings.lines["use_peft"] = ast.unparse(adapter)[:80], adapter.lineno
-        functions = arguments.get("reward_funcs")
-        if isinstance(functions, ast.Name) and self.once(functions.id) is not None:
-            functions = self.once(functions.id)
-        if functions is None:
+    def trainer(self, call: ast.Call) -> tuple[ast.Call | None, str | None]:
+        """The trainer that gets this config; and why it cannot be told, if there are trainers and none is it."""
+        found = self.calls(self.trainers)
+        if not found:
+            return None, None
+        others = [other for other in self.calls(CONFIGS) if other is not call]
+        mine, theirs = [], []
+        for one in found:
+            given = self.given_to(one).get("args")
+            made = None if given is None else self.made(given)
+            (mine if made is call else theirs if made in others else []).append(one)
+        if len(mine) == 1:
+            return mine[0], None
+        left = [one for one in found if one not in theirs]
+        if not mine and len(left) == 1 and not others:
+            return left[0], None
+        return None, f"one of {len(found)} GRPOTrainer calls"
+
+    @staticmethod
+    def given_to(call: ast.Call) -> dict[str, ast.expr]:
+        """Arguments of a GRPOTrainer call by name."""
+        found = dict(zip(("model", "reward_funcs", "args", "train_dataset", "eval_dataset"), call.args))
+        return found | {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+
+    def unknown(self, settings: Settings, names: tuple[str, ...], node: ast.AST, text: str | None = None) -> None:
+        for name in names:
+            if not settings.given(name):
+                settings.unread[name] = text or ast.unparse(node)[:80]
+                settings.lines[name] = node.lineno
+
+    def model_and_rewards(self, settings: Settings, call: ast.Call) -> None:
+        """What the trainer of this config is given, under the names of `trl grpo`."""
+        trainer, why = self.trainer(call)
+        if trainer is None:
+            if why:
+                names = ("model_name_or_path", *LOADED, "use_peft", "reward_funcs")
+                self.unknown(settings, names, self.calls(self.trainers)[0], why)
+            elif self.calls(ADAPTERS):  # the trainer is out of sight, and may take it
+                self.unknown(settings, ("use_peft",), self.calls(ADAPTERS)[0])
             return
+        given = self.given_to(trainer)
+        if any(keyword.arg is None for keyword in trainer.keywords) or any(
+            isinstance(one, ast.Starred) for one in trainer.args
+        ):
+            missing = [name for name in ("model", "reward_funcs", "peft_config") if name not in given]
+            under = {
+                "model": ("model_name_or_path", *LOADED),
+                "reward_funcs": ("reward_funcs",),
+                "peft_config": ("use_peft",),
+            }
+            for name in missing:
+                self.unknown(settings, under[name], trainer)
+        model = given.get("model")
+        if model is not None:
+            self.model(settings, model)
+        adapter = given.get("peft_config")
+        if adapter is not None and self.value(adapter) is not None:
+            self.adapter(settings, adapter)
+        if "quantization_config" in given:
+            self.bits(settings, given["quantization_config"])
+        if "reward_funcs" in given:
+            self.reward_functions(settings, given["reward_funcs"])
+
+    def model(self, settings: Settings, node: ast.expr) -> None:
+        """The model that is trained: its name, or the object, back to how it was loaded."""
+        name, held = self.value(node), self.made(node)
+        settings.lines["model_name_or_path"] = node.lineno
+        if isinstance(name, str):
+            settings.values["model_name_or_path"] = name
+            return
+        settings.unread["model_name_or_path"] = ast.unparse(node)[:80]
+        for _ in range(20):
+            if isinstance(held, ast.Call) and called(held) == "prepare_model_for_kbit_training" and held.args:
+                held = self.made(held.args[0])
+                continue
+            if not isinstance(held, ast.Call) or called(held) != "get_peft_model":
+                break
+            keywords = {keyword.arg: keyword.value for keyword in held.keywords if keyword.arg}
+            adapter = keywords.get("peft_config") or (held.args[1] if len(held.args) > 1 else None)
+            self.adapter(settings, adapter or held)
+            inner = keywords.get("model") or next(iter(held.args), None)
+            held = self.made(inner) if inner is not None else None
+        else:
+            held = None
+        loads = (
+            isinstance(held, ast.Call) and called(held) == "from_pretrained" and "Peft" not in ast.unparse(held.func)
+        )
+        if not loads:
+            self.unknown(settings, (*LOADED, "use_peft"), node)
+            return
+        if self.calls(("add_adapter", "load_adapter")):
+            self.unknown(settings, ("use_peft",), self.calls(("add_adapter", "load_adapter"))[0])
+        self.loaded_model(settings, held)
+
+    def adapter(self, settings: Settings, node: ast.expr) -> None:
+        """LoRA, if this is a LoraConfig(...) or a name for one."""
+        call = self.made(node)
+        name = called(call) if isinstance(call, ast.Call) else ""
+        settings.lines["use_peft"] = node.lineno
+        if name not in ADAPTERS:
+            settings.unread["use_peft"] = ast.unparse(node)[:80]
+            self.unknown(settings, tuple(LORA), node)
+            return
+        settings.values["use_peft"], settings.adapter = True, (call.lineno, call.end_lineno or call.lineno)
+        renamed = {theirs: ours for ours, theirs in LORA.items()}
+        for keyword in call.keywords:
+            if keyword.arg in renamed:
+                self.put(settings, renamed[keyword.arg], keyword.value)
+        spread = any(keyword.arg is None for keyword in call.keywords) or (call.args and name == "LoraConfig")
+        if spread or (isinstance(node, ast.Name) and call is not node and self.touched(node.id)):
+            for ours in LORA:
+                if ours not in settings.values or not spread:
+                    settings.values.pop(ours, None)
+                    self.unknown(settings, (ours,), call)
+
+    def reward_functions(self, settings: Settings, functions: ast.expr) -> None:
+        settings.lines["reward_funcs"] = functions.lineno
+        if isinstance(functions, ast.Name) and self.once(functions.id) is not None:
+            if self.touched(functions.id):
+                settings.unread["reward_funcs"] = functions.id
+                return
+            functions = self.once(functions.id)
         parts = functions.elts if isinstance(functions, ast.List | ast.Tuple) else [functions]
         settings.lines["reward_funcs"] = functions.lineno
         paths = [self.import_path(part) for part in parts]
@@ -534,36 +815,38 @@ class _Script:
             return self.imported[head] + (f".{tail}" if tail else "")
         return None
 
-    def loaded_model(self, settings: Settings) -> None:
-        """A model object: how it was loaded."""
-        for call in self.calls(("from_pretrained",)):
-            if not any(word in ast.unparse(call.func) for word in ("Model", "ForCausalLM")):
-                continue
-            keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-            first = (
-                keywords.get("model_name")
-                or keywords.get("pretrained_model_name_or_path")
-                or next(iter(call.args), None)
-            )
-            name = self.value(first) if first is not None else None
-            if isinstance(name, str):
-                settings.values["model_name_or_path"], settings.lines["model_name_or_path"] = name, call.lineno
-                settings.unread.pop("model_name_or_path", None)
-            for names, target in ((("load_in_4bit",), "load_in_4bit"), (("load_in_8bit",), "load_in_8bit"),
-                                  (("dtype", "torch_dtype"), "dtype")):  # fmt: skip
-                for keyword in names:
-                    if keyword in keywords:
-                        self.put(settings, target, keywords[keyword])
-            if "quantization_config" in keywords and not settings.given("load_in_4bit"):
-                self.bits(settings)
-            if not settings.given("dtype"):  # transformers 5 keeps the checkpoint's
-                settings.unread["dtype"], settings.lines["dtype"] = "the checkpoint's own", call.lineno
+    def loaded_model(self, settings: Settings, call: ast.Call) -> None:
+        """What a `from_pretrained` call says of the model."""
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+        first = (
+            keywords.get("model_name") or keywords.get("pretrained_model_name_or_path") or next(iter(call.args), None)
+        )
+        name = self.value(first) if first is not None else None
+        if isinstance(name, str):
+            settings.values["model_name_or_path"], settings.lines["model_name_or_path"] = name, call.lineno
+            settings.unread.pop("model_name_or_path", None)
+        for names, target in ((("load_in_4bit",), "load_in_4bit"), (("load_in_8bit",), "load_in_8bit"),
+                              (("dtype", "torch_dtype"), "dtype")):  # fmt: skip
+            for keyword in names:
+                if keyword in keywords:
+                    self.put(settings, target, keywords[keyword])
+        if "quantization_config" in keywords:
+            self.bits(settings, keywords["quantization_config"])
+        if any(keyword.arg is None for keyword in call.keywords):
+            self.unknown(settings, LOADED, call)
+        if not settings.given("dtype"):  # transformers 5 keeps the checkpoint's
+            settings.unread["dtype"], settings.lines["dtype"] = "the checkpoint's own", call.lineno
 
-    def bits(self, settings: Settings) -> None:
-        for call in self.calls(("BitsAndBytesConfig",)):
-            for keyword in call.keywords:
-                if keyword.arg in ("load_in_4bit", "load_in_8bit"):
-                    self.put(settings, keyword.arg, keyword.value)
+    def bits(self, settings: Settings, node: ast.expr) -> None:
+        call = self.made(node)
+        if self.value(node) is None:
+            return
+        if not isinstance(call, ast.Call) or called(call) != "BitsAndBytesConfig":
+            self.unknown(settings, ("load_in_4bit", "load_in_8bit"), node)
+            return
+        for keyword in call.keywords:
+            if keyword.arg in ("load_in_4bit", "load_in_8bit"):
+                self.put(settings, keyword.arg, keyword.value)
 
 
 DTYPES = {"torch.bfloat16": "bfloat16", "torch.float16": "float16", "torch.float32": "float32"}
@@ -720,16 +1003,13 @@ def _corrected_script(settings: Settings, changes: dict[str, Any], renames: dict
     except ImportError:
         raise ConfigError("a corrected copy of a script needs libcst: pip install libcst") from None
 
-    reader = _Script(ast.parse(settings.text))
-    adapters = [call for call in reader.calls(ADAPTERS) if called(call) == "LoraConfig"] or reader.calls(ADAPTERS)
     edits: dict[tuple[int, int], dict[str, tuple[str, Any]]] = {settings.span: {}}
     for name in dict.fromkeys((*renames, *changes)):
         new, value = renames.get(name, name), changes.get(name, KEEP)
         if name in LORA and name not in settings.in_call:
-            if len(adapters) != 1:
-                raise ConfigError(_by_hand(settings, name, f"belongs into one of {len(adapters)} LoraConfig calls"))
-            place = (adapters[0].lineno, adapters[0].end_lineno)
-            edits.setdefault(place, {})[LORA[name]] = (LORA[name], value)
+            if settings.adapter is None:
+                raise ConfigError(_by_hand(settings, name, "belongs into the LoraConfig that the trainer gets"))
+            edits.setdefault(settings.adapter, {})[LORA[name]] = (LORA[name], value)
         elif arguments().get(new, {}).get("class", "GRPOConfig") != "GRPOConfig" and name not in settings.in_call:
             raise ConfigError(_by_hand(settings, name, "is not an argument of GRPOConfig"))
         else:
@@ -739,6 +1019,10 @@ def _corrected_script(settings: Settings, changes: dict[str, Any], renames: dict
     class Editor(libcst.CSTTransformer):
         METADATA_DEPENDENCIES = (libcst.metadata.PositionProvider,)
 
+        def __init__(self):
+            super().__init__()
+            self.above = []  # comments for the line above the statement
+
         def leave_Call(self, original_node, updated_node):
             where = self.get_metadata(libcst.metadata.PositionProvider, original_node)
             place = (where.start.line, where.end.line)
@@ -747,7 +1031,17 @@ def _corrected_script(settings: Settings, changes: dict[str, Any], renames: dict
             if place not in edits or name not in names[place]:
                 return updated_node
             ours = {} if place == settings.span else {theirs: name for name, theirs in LORA.items()}
-            return _edited(updated_node, edits.pop(place), lambda key, why: _by_hand(settings, ours.get(key, key), why))
+
+            def by_hand(key, why):
+                return _by_hand(settings, ours.get(key, key), why)
+
+            new, above = _edited(updated_node, edits.pop(place), by_hand)
+            self.above += above
+            return new
+
+        def leave_SimpleStatementLine(self, original_node, updated_node):
+            lines, self.above = [libcst.EmptyLine(comment=libcst.Comment(text)) for text in self.above], []
+            return updated_node.with_changes(leading_lines=[*updated_node.leading_lines, *lines])
 
     return libcst.metadata.MetadataWrapper(libcst.parse_module(settings.text)).visit(Editor()).code
 
@@ -768,7 +1062,10 @@ def _literal(value: Any) -> str:
 
 
 def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
-    """A call (libcst) with its keywords changed; line breaks and comments stay where they are."""
+    """A call (libcst) with its keywords changed; line breaks and comments stay where they are.
+
+    What is removed leaves a comment in its place; where it shared a line, the comment is given back beside the call.
+    """
     import libcst
 
     there = {arg.keyword.value for arg in call.args if arg.keyword}
@@ -780,20 +1077,28 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
     nothing, newline = libcst.SimpleWhitespace(""), libcst.TrailingWhitespace()
     folded = libcst.ParenthesizedWhitespace  # holds a line break, and the comments around it
     trailing = bool(call.args) and isinstance(call.args[-1].comma, libcst.Comma)
-    before, args, spaces = call.whitespace_before_args, [], []  # spaces[i] stands after args[i]
+    before, args, spaces, above = call.whitespace_before_args, [], [], []  # spaces[i] stands after args[i]
     for arg in call.args:
         space = arg.comma.whitespace_after if isinstance(arg.comma, libcst.Comma) else arg.whitespace_after_arg
         new, value = wanted.get(arg.keyword.value, ("", KEEP)) if arg.keyword else ("", KEEP)
         if value is DELETE:
             left = spaces[-1] if spaces else before
-            if isinstance(space, folded):
-                own = isinstance(left, folded)
-                left = space.with_changes(
-                    first_line=left.first_line if own else space.first_line,  # of a line that others share
-                    empty_lines=[*(left.empty_lines if own else ()), *space.empty_lines],
+            bare = arg.with_changes(comma=libcst.MaybeSentinel.DEFAULT, whitespace_after_arg=nothing)
+            gone = f"# removed: {' '.join(libcst.Module([]).code_for_node(bare).split())}"
+            if isinstance(left, folded):
+                both = isinstance(space, folded)
+                own = space.first_line.comment if both else None  # of this argument's own line
+                line = libcst.EmptyLine(
+                    left.indent, left.last_line, libcst.Comment(gone + (f"  {own.value}" if own else ""))
                 )
-            elif arg is call.args[-1] and not isinstance(left, folded):
-                left = space
+                rest = space.empty_lines if both else ()
+                left = (space if both else left).with_changes(
+                    first_line=left.first_line, empty_lines=[*left.empty_lines, line, *rest]
+                )
+            else:
+                above.append(gone)
+                if isinstance(space, folded) or arg is call.args[-1]:
+                    left = space
             if spaces:
                 spaces[-1] = left
             else:
@@ -823,4 +1128,4 @@ def _edited(call, wanted: dict[str, tuple[str, Any]], by_hand):
             comma=libcst.Comma(whitespace_after=space) if comma else libcst.MaybeSentinel.DEFAULT,
             whitespace_after_arg=nothing if comma else space,
         )
-    return call.with_changes(args=args, whitespace_before_args=before)
+    return call.with_changes(args=args, whitespace_before_args=before), above

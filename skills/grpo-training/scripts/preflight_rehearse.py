@@ -15,7 +15,6 @@ that rewards read real text. What was switched to run here is listed from -> to 
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import functools
 import inspect
@@ -614,9 +613,8 @@ def given_to_trainer(settings) -> list[str]:
         return []
     left_out = ("tools", "environment_factory", "rollout_func", "callbacks", "optimizers", "reward_processing_classes",
                 "processing_class", "eval_dataset")  # fmt: skip
-    calls = [node for node in ast.walk(ast.parse(settings.text)) if isinstance(node, ast.Call)]
-    trainers = [call for call in calls if preflight_config.called(call) in preflight_config.TRAINERS]
-    return [keyword.arg for call in trainers[:1] for keyword in call.keywords if keyword.arg in left_out]
+    call = preflight_config.trainer_of(settings)
+    return [keyword.arg for keyword in call.keywords if keyword.arg in left_out] if call else []
 
 
 def build_config(settings, change: dict, work: Path):
@@ -629,7 +627,12 @@ def build_config(settings, change: dict, work: Path):
         import yaml
 
         path = work / "config.yaml"
-        path.write_text(yaml.safe_dump({**yaml.safe_load(settings.text), **values}, sort_keys=False), encoding="utf-8")
+        table = preflight_config.arguments()
+        said = {
+            name: value for name, value in {**yaml.safe_load(settings.text), **values}.items()
+            if table.get(name, {}).get("class") != "launch"  # `trl grpo` hands these on to accelerate
+        }  # fmt: skip
+        path.write_text(yaml.safe_dump(said, sort_keys=False), encoding="utf-8")
         parser = TrlParser((GRPOScriptArguments, GRPOConfig, ModelConfig, DatasetMixtureConfig))
         complaint = io.StringIO()
         try:
