@@ -399,7 +399,9 @@ def test_both_names_of_checkpointing_are_read(tmp_path, given):
 
     path = tmp_path / "grpo.yaml"
     path.write_text(json.dumps(given or {"seed": 1}))
-    planned = estimate_memory.plan_from_trl(path).get("checkpointing", Plan(SHAPES["7B"], device_bytes=GIB).checkpointing)
+    planned = estimate_memory.plan_from_trl(path).get(
+        "checkpointing", Plan(SHAPES["7B"], device_bytes=GIB).checkpointing
+    )
     assert planned == GRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **given).activation_checkpointing
     for name in ("activation_checkpointing_kwargs", "gradient_checkpointing_kwargs"):
         path.write_text(json.dumps({name: {"every_n_layers": 2}}))

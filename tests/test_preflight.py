@@ -381,6 +381,17 @@ def test_a_calibration_that_vouches(tmp_path, project, monkeypatch):
     assert found[0]["verdict"] == "fail" and "verdict is 'no'" in found[0]["evidence"]
 
 
+@pytest.mark.parametrize(
+    ("weights", "more", "verdict", "severity"),
+    [([0.0], {}, "fail", "dead"), ([-1.0], {}, "fail", "tell"), ([float("nan")], {}, "fail", "dead"),
+     ([1.0], {"reward_model_name_or_path": "m"}, "fail", "dead"),
+     ([1.0, 1.0], {"reward_model_name_or_path": "m"}, "pass", None)],
+)  # fmt: skip
+def test_weights_that_pay_nothing_or_do_not_fit(project, weights, more, verdict, severity):
+    (entry,) = outcomes(project({"reward_weights": weights, **more}), "reward-weights")
+    assert entry["verdict"] == verdict and (severity is None or entry["severity"] == severity), entry
+
+
 # ---- the command
 
 

@@ -306,7 +306,9 @@ def test_what_only_running_tells_is_not_measured():
         rows = checks.results(run_of(script(spread)), GROUPS)
         said = {row["id"] for row in rows if row["verdict"] != "not measured"}
         of_lora = {"lora-targets", "lora-size", "lora-modules"}
-        assert said == {"quantised-alone", "test-split"} | of_lora, said  # read from the rest of the script, which is known
+        assert said == {"quantised-alone", "test-split"} | of_lora, (
+            said
+        )  # read from the rest of the script, which is known
 
 
 @pytest.mark.parametrize(
@@ -363,7 +365,9 @@ def test_of_several_trainers_the_configs_own_is_read():
     first, second = (config.read_script(Path("run.py"), text, line) for line in (3, 4))
     assert first.get("model_name_or_path") == "one" and first.get("use_peft") and first.rewards == ["r.exact"]
     assert second.get("model_name_or_path") == "two" and not second.get("use_peft") and second.rewards == ["r.length"]
-    unknown = config.read_script(Path("run.py"), text.replace(" a, peft", " pick(a, b), peft").replace("=b)", "=pick(b))"), 3)
+    unknown = config.read_script(
+        Path("run.py"), text.replace(" a, peft", " pick(a, b), peft").replace("=b)", "=pick(b))"), 3
+    )
     for name in ("model_name_or_path", "use_peft", "reward_funcs", "load_in_4bit"):
         with pytest.raises(config.NotKnown):
             unknown.get(name)
@@ -372,7 +376,9 @@ def test_of_several_trainers_the_configs_own_is_read():
 
 def test_only_the_trained_model_says_what_is_loaded():
     judged = "j = AutoModelForSequenceClassification.from_pretrained('judge', dtype='float32', quantization_config=q)\n"
-    head = "q = BitsAndBytesConfig(load_in_4bit=True)\nm = AutoModelForCausalLM.from_pretrained('big', dtype='bfloat16')\n"
+    head = (
+        "q = BitsAndBytesConfig(load_in_4bit=True)\nm = AutoModelForCausalLM.from_pretrained('big', dtype='bfloat16')\n"
+    )
     run = run_of(script("", head + judged + "t = GRPOTrainer(m, [f], args)"))
     assert (run.get("model_name_or_path"), run.get("dtype"), run.get("load_in_4bit")) == ("big", "bfloat16", False)
     run = run_of(script("", head + judged + "t = GRPOTrainer(j, [f], args)"))
@@ -428,7 +434,12 @@ def test_a_config_that_is_returned_is_followed():
 def test_a_config_that_is_only_read_is_known(use):
     run = run_of(script("beta=0.1, generation_kwargs={'top_k': 1}", f"{use}\n"))
     assert run.get("beta") == 0.1 and run.get("generation_kwargs") == {"top_k": 1}
-    for change in ("args.generation_kwargs['top_k'] = 5", "args.generation_kwargs.clear()", "g = args.generation_kwargs\ng['a'] = 1", "mend(args.generation_kwargs)"):
+    for change in (
+        "args.generation_kwargs['top_k'] = 5",
+        "args.generation_kwargs.clear()",
+        "g = args.generation_kwargs\ng['a'] = 1",
+        "mend(args.generation_kwargs)",
+    ):
         changed = run_of(script("beta=0.1, generation_kwargs={'top_k': 1}", f"{use}\n{change}"))
         assert changed.get("beta") == 0.1 and "generation_kwargs" in changed.settings.unread
 
@@ -701,13 +712,20 @@ def test_ranges_are_those_of_transformers():
 
 
 def test_packages_that_are_not_here_are_not_measured(monkeypatch):
-    needs = {"report_to": ["wandb"], "use_liger_kernel": True, "attn_implementation": "flash_attention_2", "optim": "adamw_8bit"}
+    needs = {
+        "report_to": ["wandb"],
+        "use_liger_kernel": True,
+        "attn_implementation": "flash_attention_2",
+        "optim": "adamw_8bit",
+    }
     for there, verdict in ((None, "not measured"), ("1.0", "pass")):
         monkeypatch.setattr(config, "installed", lambda name, there=there: "1.16.0" if name == "trl" else there)
         found = [row for row in checks.results(run_of(needs), ("arguments",)) if row["id"] == "packages"]
         assert {row["verdict"] for row in found} == {verdict} and all(row["severity"] == "tell" for row in found)
         names = {row["waive"] for row in found}
-        assert there or names == {f"packages:{name}" for name in ("wandb", "liger-kernel", "flash-attn", "bitsandbytes")}
+        assert there or names == {
+            f"packages:{name}" for name in ("wandb", "liger-kernel", "flash-attn", "bitsandbytes")
+        }
     assert verdicts("packages", {}) == {"pass"}
 
 
@@ -727,10 +745,16 @@ def test_more_completions_keep_the_groups_whole():
     for values, world in (({"per_device_train_batch_size": 3, "num_generations": 6}, 1), ({"per_device_train_batch_size": 1, "num_generations": 16, "gradient_accumulation_steps": 16}, 1),
                           ({"steps_per_generation": 12, "gradient_accumulation_steps": 3, "per_device_train_batch_size": 2}, 2), ({"generation_batch_size": 24}, 1),
                           ({"per_device_train_batch_size": 5, "num_generations": 10, "gradient_accumulation_steps": 2}, 1)):  # fmt: skip
-        (row,) = [row for row in checks.results(run_of(values, world=world), ("batch",)) if row["id"] == "few-completions"]
+        (row,) = [
+            row for row in checks.results(run_of(values, world=world), ("batch",)) if row["id"] == "few-completions"
+        ]
         steps = int(re.search(r"gradient_accumulation_steps: (\d+)", row["fix"])[1])
         rows = checks.results(run_of(values | {"gradient_accumulation_steps": steps}, world=world), ("batch",))
-        wrong = {row["id"] for row in rows if row["verdict"] == "fail" and (row["severity"] != "tell" or row["id"] == "few-completions")}
+        wrong = {
+            row["id"]
+            for row in rows
+            if row["verdict"] == "fail" and (row["severity"] != "tell" or row["id"] == "few-completions")
+        }
         assert not wrong, (values, steps, wrong)
         assert refusal(values | {"gradient_accumulation_steps": steps}, world) is None
 
@@ -743,7 +767,9 @@ def test_what_trl_hands_on_to_accelerate_is_known(tmp_path):
     def launched(settings):
         path = tmp_path / "grpo.yaml"
         path.write_text(yaml.safe_dump(settings | CPU))
-        left = TrlParser((trl.GRPOConfig, ModelConfig)).parse_args_and_config(["--config", str(path)], return_remaining_strings=True)[-1]
+        left = TrlParser((trl.GRPOConfig, ModelConfig)).parse_args_and_config(
+            ["--config", str(path)], return_remaining_strings=True
+        )[-1]
         return launch_command_parser().parse_args([*resolve_accelerate_config_argument(left), "grpo.py"])
 
     said = launched({"num_processes": 4, "accelerate_config": "zero2"})
@@ -763,12 +789,20 @@ def test_what_trl_hands_on_to_accelerate_is_known(tmp_path):
     path = tmp_path / "grpo.yaml"
     path.write_text(yaml.safe_dump({"num_processes": 4, "accelerate_config": "zero2"} | CPU))
     assert preflight_rehearse.build_config(config.read(path), {"values": {}}, tmp_path)[1] is None  # as without them
-    assert names <= {action.dest for action in launch_command_parser()._actions if action.nargs != 0} and len(names) > 50
+    assert (
+        names <= {action.dest for action in launch_command_parser()._actions if action.nargs != 0} and len(names) > 50
+    )
 
 
 def test_an_old_name_is_told_with_its_new_one():
-    (row,) = [row for row in checks.results(run_of({"gradient_checkpointing": True}), ("arguments",)) if row["id"] == "old-argument"]
-    assert row["evidence"].endswith("the old name of activation_checkpointing") and row["fix"].startswith("`activation_checkpointing`")
+    (row,) = [
+        row
+        for row in checks.results(run_of({"gradient_checkpointing": True}), ("arguments",))
+        if row["id"] == "old-argument"
+    ]
+    assert row["evidence"].endswith("the old name of activation_checkpointing") and row["fix"].startswith(
+        "`activation_checkpointing`"
+    )
 
 
 # ---- numbers
@@ -1080,7 +1114,8 @@ def test_what_cannot_be_written_is_said_with_its_line(text, changes, line):
 def test_adapters_are_mended_where_they_are_made():
     text = script(
         "seed=1",
-        "from peft import LoraConfig\nc = LoraConfig(\n    r=8,\n    lora_dropout=0.1,  # much\n)\nd = LoraConfig(r=4)\n" + TRAINER,
+        "from peft import LoraConfig\nc = LoraConfig(\n    r=8,\n    lora_dropout=0.1,  # much\n)\nd = LoraConfig(r=4)\n"
+        + TRAINER,
     )
     new = config.corrected(run_of(text).settings, {"lora_dropout": 0.0, "lora_target_modules": ["q_proj"]})
     assert '    lora_dropout=0.0,  # much\n    target_modules=["q_proj"],\n)' in new
@@ -1097,8 +1132,14 @@ def test_a_comment_goes_with_the_last_argument_of_its_line():
 def test_what_is_removed_from_a_script_leaves_a_line():
     tight = run_of(LAYOUTS["tight.py"]).settings
     gone = config.corrected(tight, dict.fromkeys(("beta", "max_prompt_length"), config.DELETE))
-    assert gone.splitlines()[1:] == ["# removed: beta = 0.1", "# removed: max_prompt_length=3", "args = GRPOConfig(output_dir='o')"]
-    wide = config.corrected(run_of(LAYOUTS["wide.py"]).settings, dict.fromkeys(("max_prompt_length", "loss_type"), config.DELETE))
+    assert gone.splitlines()[1:] == [
+        "# removed: beta = 0.1",
+        "# removed: max_prompt_length=3",
+        "args = GRPOConfig(output_dir='o')",
+    ]
+    wide = config.corrected(
+        run_of(LAYOUTS["wide.py"]).settings, dict.fromkeys(("max_prompt_length", "loss_type"), config.DELETE)
+    )
     assert "    # removed: max_prompt_length=3  # prompt\n    # after\n    num_generations=8" in wide
     assert "    # removed: loss_type='bnpo'  # last\n    # end\n)" in wide
 
