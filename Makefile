@@ -37,7 +37,7 @@ demo: install
 check: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/python -m pytest
+	$(BIN)/python tests/run.py
 
 ## validate: what the hosts' own tools say of the plugin (npm puts 400 MB of Claude Code into .venv/hosts)
 .PHONY: validate
