@@ -35,7 +35,7 @@ def main() -> int:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     running = {}
     for name, files in SIDE_BY_SIDE.items():
-        out = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        out = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - read after the process
         process = subprocess.Popen(command(*files), cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT)
         running[name] = process, out
     codes = {}
