@@ -17,6 +17,7 @@ from pathlib import Path
 
 import diagnose_checks
 import docsync
+import preflight_config
 import pytest
 import transformers
 import trl
@@ -139,19 +140,12 @@ def is_metric(name: str) -> bool:
 
 @functools.cache
 def allowed_values() -> dict[str, set[str]]:
-    """For each argument, the strings that TRL's source compares it with."""
-    found: dict[str, set[str]] = {}
-    for path in (TRAINER, TRL / "generation/vllm_generation.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Compare) or not isinstance(node.left, ast.Attribute):
-                continue
-            name = "vllm_mode" if ast.unparse(node.left) == "self.mode" else node.left.attr
-            strings = {part.value for part in ast.walk(node.comparators[0]) if isinstance(part, ast.Constant)}
-            found.setdefault(name, set()).update(value for value in strings if isinstance(value, str))
+    """For each argument that GRPOConfig takes unchecked, the strings that TRL's source compares it with."""
+    table = preflight_config.beside("trl_arguments.json")["arguments"]["GRPOConfig"]  # held to the source by a test
     chosen = ("loss_type", "scale_rewards", "importance_sampling_level", "multi_objective_aggregation", "vllm_mode",
               "vllm_importance_sampling_mode")  # fmt: skip
-    assert all(GRPO[name].default in found[name] and len(found[name]) > 1 for name in chosen)
-    return {name: found[name] for name in chosen}
+    assert all(GRPO[name].default in table[name]["choices"] and len(table[name]["choices"]) > 1 for name in chosen)
+    return {name: set(table[name]["choices"]) for name in chosen}
 
 
 @functools.cache
