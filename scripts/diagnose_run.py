@@ -33,6 +33,7 @@ EXIT_CODES = "exit codes: 0 = nothing dead or waste, 1 = a dead or waste finding
 CHUNK = 1 << 20  # characters read at a time
 LONGEST = 16 << 20  # characters of one row of a log; longer ones are no log rows
 METRICS = 500  # more names than that are not a log of TRL
+TEXT_MOST = 200_000  # characters kept of one text (judgement); the signs in it are looked for in these
 TEXT_FILES = 64  # files whose texts are read; the numbers of all are (judgement)
 QUIET = 600  # seconds without a write after which a run counts as stopped (judgement)
 TOGETHER = 60  # seconds: files closer than that were written or copied together (judgement)
@@ -471,13 +472,65 @@ def read_parquet(step: int, path: Path, names: list[str], options: dict, with_te
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             return f"{path.name}: damaged ({_short(error)}); left out"
         columns = {name: table.column(name).to_pylist() for name in wanted if with_texts or name != "completion"}
+        trouble = []
         for name in rewards + ["advantage"] * ("advantage" in columns):
-            columns[name] = [number(value) for value in columns[name]]
+            before = columns[name]
+            columns[name] = [number(value) for value in before]
+            if lost := sum(old is not None and new is None for old, new in zip(before, columns[name])):
+                trouble.append(f"{path.name}: {lost} of {len(before)} values of the column {name} are no numbers")
+                if name in rewards:  # the sum without one of them is not what was paid
+                    rewards = []
+                else:
+                    columns.pop(name)
+        if trouble:
+            trouble[-1] += "; its rewards were not read" if not rewards else "; left out"
+        if with_texts:
+            texts = columns.get("completion", [])
+            for name in {"prompt", "completion"} & set(columns):
+                columns[name] = [plain(value) for value in columns[name]]
+            if texts and not any(checks.text_of(value).strip() for value in columns["completion"]):
+                trouble.append(f"{path.name}: no completion holds text; what is looked for in texts was not")
+                with_texts = False
         batch = checks.batch(
             step, columns, rewards, options["size"], options["weights"], path.name, options["separate"], with_texts
         )
-        batch.digest = fingerprint(table)
+        batch.digest, batch.trouble = fingerprint(table), trouble
     return batch
+
+
+def plain(value: Any) -> Any:
+    """A completion or prompt with each message's content as one text; parts and tool calls are written out.
+
+    >>> plain([{"role": "assistant", "content": [{"type": "text", "text": "4"}, {"type": "image"}]}])
+    [{'role': 'assistant', 'content': '4 [image]'}]
+    >>> plain([{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}])
+    [{'role': 'assistant', 'content': 'f({})'}]
+    """
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value[:TEXT_MOST]
+    if isinstance(value, list):
+        return [{"role": one.get("role"), "content": _said(one)} if isinstance(one, dict) and "content" in one else
+                one for one in value]  # fmt: skip
+    return value
+
+
+def _said(message: dict) -> str:
+    """What one message says: its text, its parts, its tool calls."""
+    content, said = message.get("content"), []
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, dict):
+            said.append(str(part.get("text") or f"[{part.get('type') or 'part'}]"))
+        elif part is not None:
+            said.append(str(part))
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        one = (call.get("function") or call) if isinstance(call, dict) else {"name": call}
+        arguments = one.get("arguments") if isinstance(one, dict) else ""
+        name = one.get("name") if isinstance(one, dict) else one
+        said.append(f"{name}({arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)})")
+    return " ".join(part for part in said if part)[:TEXT_MOST]
 
 
 def _short(error: Exception) -> str:
@@ -621,7 +674,7 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
     count = len(files)
     texts = set(range(count)) if everything or count <= TEXT_FILES else {
         round(one * (count - 1) / (TEXT_FILES - 1)) for one in range(TEXT_FILES)}  # fmt: skip
-    before, same, unsure = None, 0, False
+    before, same, unsure, troubles = None, 0, False, {}
     for place_, (step, path) in enumerate(files):
         with_texts = place_ in texts
         try:
@@ -642,6 +695,9 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
             same += 1
             continue
         before = batch.digest
+        for one in batch.trouble:
+            word = one.partition(": ")[2]
+            troubles.setdefault(re.sub(r"\d+ of \d+", "some", word), []).append(path.name)
         if not batch.rows:
             run.problems.append(f"{path.name}: no rows")
             continue
@@ -652,6 +708,8 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
             options["size"] = batch.size
         unsure = unsure or not any(name in names for name in batch.names)
         run.batches.append(batch)
+    for said, where in troubles.items():
+        run.problems.append(f"{len(where)} completions files (the first {where[0]}): {said}")
     sources.append(f"{place.completions or files[0][1].parent} ({len(files)} files)")
     if same:
         run.notes.append(f"{same} completions files repeat the one before: no new generation in between")
