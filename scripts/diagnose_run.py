@@ -32,7 +32,12 @@ EXIT_CODES = "exit codes: 0 = nothing dead or waste, 1 = a dead or waste finding
 2 = bad usage or input"
 CHUNK = 1 << 20  # characters read at a time
 LONGEST = 16 << 20  # characters of one row of a log; longer ones are no log rows
-METRICS = 500  # more names than that are not a log of TRL
+METRICS = 500  # more names than that are not a log of TRL: of others the first are kept
+TRL_NAMES = re.compile(
+    r"(eval_)?(loss|grad_norm|learning_rate|reward|reward_std|frac_reward_zero_std|entropy|entropy_coef|kl|step_time"
+    r"|num_tokens|aux_loss|policy_loss|cispo_clip_ratio|train_\w+|(completions|clip_ratio|sampling|tools|rewards)/.*)")
+STEPS = ("global_step", "step", "_step")  # names of the step, the best first: `_step` of W&B counts rows, not steps
+RUNS = ("run", "run_name", "run_id", "Name")  # columns of an export that say which run a row is of
 TEXT_MOST = 200_000  # characters kept of one text (judgement); the signs in it are looked for in these
 TEXT_FILES = 64  # files whose texts are read; the numbers of all are (judgement)
 QUIET = 600  # seconds without a write after which a run counts as stopped (judgement)
@@ -57,7 +62,12 @@ class Log:
     ([1.0, 2.0], [2.0])
     """
 
-    def __init__(self, export: bool = False):
+    def __init__(self, export: bool = False, choice: str | None = None):
+        self.choice = choice  # the one run of an export that is wanted
+        self.runs: dict[str, None] = {}  # the runs that it names
+        self.kind = len(STEPS)  # which of STEPS counts in this log: they are never mixed
+        self.mixed = 0  # rows left out for that
+        self.dropped: set[str] = set()
         self.steps: dict[str, array] = {}
         self.values: dict[str, array] = {}
         self.export = export  # in an export an empty cell is a metric that this row does not have
@@ -78,19 +88,49 @@ class Log:
             if len(self.plans) > METRICS:
                 self.plans.clear()
             names = {raw: name for raw in keys if (name := metric_name(raw)) is not None}
-            steps = [raw for want in ("global_step", "step", "_step") for raw, name in names.items() if name == want]
-            metrics = [(raw, name) for raw, name in names.items()
-                       if raw not in steps and not name.startswith("train_")]  # fmt: skip
+            of = {raw: run_of(raw) for raw in names}
+            self.runs |= dict.fromkeys(run for run in of.values() if run)
+            if self.choice and any(of.values()):
+                names = {raw: name for raw, name in names.items() if of[raw] in (None, self.choice)}
+            labels = [raw for raw in RUNS if raw in keys]
+            steps = [(raw, place) for place, want in enumerate(STEPS) for raw, name in names.items() if name == want]
+            taken = {raw for raw, _ in steps} | set(labels)
+            metrics = [(raw, name) for raw, name in names.items() if raw not in taken and not name.startswith("train_")]
+            twice: dict[str, str] = {}
+            for raw, name in metrics:
+                if name in twice and len(self.runs) < 2:
+                    raise Usage(f"two columns are {name}: {twice[name]} and {raw}; which one? Take the other out")
+                twice[name] = raw
             ends = [raw for raw, name in names.items() if name == "train_runtime"]
             lengths = [raw for raw, name in names.items() if name == "completions/mean_length"]
-            known = self.plans[keys] = (steps, metrics, ends, lengths)
+            known = self.plans[keys] = (steps, metrics, ends, lengths, labels)
         return known
 
     def add(self, row: dict) -> None:
-        steps, metrics, ends, lengths = self.plan(row)
-        step = next((value for raw in steps if (value := number(row[raw])) is not None), None)
-        if step is None or not math.isfinite(step):
-            step = float(self.rows + 1)
+        steps, metrics, ends, lengths, labels = self.plan(row)
+        for raw in labels:
+            if row[raw] not in (None, ""):
+                self.runs[str(row[raw])] = None
+                if self.choice and str(row[raw]) != self.choice:
+                    return
+                break
+        if len(self.runs) > 1 and not self.choice:
+            return  # `chosen` asks which
+        if self.export and not any(number(row[raw]) is not None for raw, _ in metrics) and not any(
+            number(row[raw]) is not None for raw in ends
+        ):  # fmt: skip
+            return  # a table or a picture that was logged by itself: no row of training
+        step, kind = next(((value, place) for raw, place in steps
+                           if (value := number(row[raw])) is not None and math.isfinite(value)), (None, self.kind))  # fmt: skip
+        if kind < self.kind:
+            if self.steps:
+                self.mixed, self.rows, self.last = self.mixed + self.rows, 0, -math.inf
+                self.forget(-math.inf)
+            self.kind = kind
+        elif kind > self.kind:  # W&B's own counter, in a log that has the trainer's step
+            step = None
+        if step is None:
+            step = self.last if self.kind < len(STEPS) and math.isfinite(self.last) else float(self.rows + 1)
         if step < self.last:
             self.restarts.append(step)
             self.forget(step)
@@ -107,12 +147,14 @@ class Log:
                         continue
                     value, self.nulls = math.nan, True
                 else:
-                    value = number(value)
+                    raw_value, value = value, number(value)
                     if value is None:
-                        self.strange += 1
+                        self.strange += not (self.export and isinstance(raw_value, dict | list))  # a table, a picture
                         continue
             if name not in self.steps:
-                if len(self.steps) >= METRICS:
+                if len(self.steps) >= (4 if TRL_NAMES.fullmatch(name) else 1) * METRICS:
+                    if len(self.dropped) < 100 * METRICS:
+                        self.dropped.add(name)
                     continue
                 self.steps[name], self.values[name] = array("d"), array("d")
             taken = self.steps[name]
@@ -134,6 +176,31 @@ class Log:
             cut = bisect_left(steps, step)
             del steps[cut:], self.values[name][cut:]
         self.evals = {one for one in self.evals if one < step}
+
+
+def run_of(raw: str) -> str | None:
+    """The run that a column of a panel's export names.
+
+    >>> run_of("my run - train/kl"), run_of("train/kl"), run_of("b - train/kl__MAX")
+    ('my run', None, None)
+    """
+    found = re.fullmatch(r"(.+) - (?:train|eval)/.+", raw)
+    return found[1] if found and not raw.endswith(("__MIN", "__MAX")) else None
+
+
+def chosen(log: Log, name: str) -> Log:
+    """The log, if it is of one run.
+
+    Raises:
+        Usage: several runs and none was chosen, or another was.
+    """
+    choices = ", ".join(list(log.runs)[:8]) + (f" and {len(log.runs) - 8} more" if len(log.runs) > 8 else "")
+    if log.choice is None and len(log.runs) > 1:
+        raise Usage(f"{name}: {len(log.runs)} runs in one export; which run? --run NAME, one of: {choices}")
+    if log.choice is not None and log.choice not in log.runs:
+        raise Usage(f"{name}: no run {log.choice} in it; " + (f"--run takes one of: {choices}" if log.runs else
+                    "it names no runs, leave --run out"))  # fmt: skip
+    return log
 
 
 def number(value: Any) -> float | None:
@@ -235,7 +302,7 @@ def rows_of(text: Text, lines: bool, problems: list[str], name: str) -> Iterator
         yield value
 
 
-def read_json(path: Path, problems: list[str]) -> tuple[Log, dict]:
+def read_json(path: Path, problems: list[str], choice: str | None = None) -> tuple[Log, dict]:
     """A trainer_state.json, a bare list of rows, or rows as lines: the log, and what stands around it."""
     text = Text(path)
     name = path.name
@@ -256,10 +323,11 @@ def read_json(path: Path, problems: list[str]) -> tuple[Log, dict]:
                     continue
         else:
             export = '"train/' in text.buffer or '"_step"' in text.buffer
-            log = fill(Log(export), rows_of(text, True, problems, name), name)
+            log = fill(Log(export, choice), rows_of(text, True, problems, name), name)
     elif first == "[":
         text.place += 1
-        log = fill(Log(), rows_of(text, False, problems, name), name)
+        export = '"train/' in text.buffer or '"_step"' in text.buffer
+        log = fill(Log(export, choice), rows_of(text, False, problems, name), name)
     else:
         text.file.close()
         raise Usage(
@@ -268,7 +336,7 @@ def read_json(path: Path, problems: list[str]) -> tuple[Log, dict]:
     text.file.close()
     if not isinstance(around, dict):
         around = {}
-    return log, around
+    return chosen(log, name), around
 
 
 def fill(log: Log, rows: Iterator[Any], name: str) -> Log:
@@ -287,9 +355,9 @@ def fill(log: Log, rows: Iterator[Any], name: str) -> Log:
     return log
 
 
-def read_csv(path: Path, problems: list[str]) -> tuple[Log, dict]:
+def read_csv(path: Path, problems: list[str], choice: str | None = None) -> tuple[Log, dict]:
     csv.field_size_limit(LONGEST)
-    log = Log(export=True)
+    log = Log(export=True, choice=choice)
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         try:
             for row in csv.DictReader(file):
@@ -297,12 +365,13 @@ def read_csv(path: Path, problems: list[str]) -> tuple[Log, dict]:
                 log.add(row)
         except csv.Error as error:
             problems.append(f"{path.name}: not CSV after {log.rows} rows ({error}); these were read")
+    chosen(log, path.name)
     if not log.steps:
         raise Usage(f"{path}: no column with numbers under a metric's name; export the run's history with its columns")
     return log, {}
 
 
-def read_log(path: Path, problems: list[str]) -> tuple[Log, dict]:
+def read_log(path: Path, problems: list[str], choice: str | None = None) -> tuple[Log, dict]:
     """By what the file holds, not only by its name."""
     try:
         with path.open("rb") as file:
@@ -317,8 +386,8 @@ def read_log(path: Path, problems: list[str]) -> tuple[Log, dict]:
     if path.suffix.lower() in (".yaml", ".yml", ".py"):
         raise Usage(f"{path}: a config, not a run; give the output directory, and this with --config")
     if path.suffix.lower() == ".csv" or (first not in (b"{", b"[") and b"," in head.splitlines()[0]):
-        return read_csv(path, problems)
-    return read_json(path, problems)
+        return read_csv(path, problems, choice)
+    return read_json(path, problems, choice)
 
 
 # ---- where things are
@@ -386,6 +455,7 @@ class Place:
         self.problems: list[str] = []
         self.until: int | None = None
         self.old = 0  # files of an earlier run in this folder
+        self.written: dict[int, float] = {}  # when the file of a step was written
         if path.is_file():
             if path.name == "trainer_state.json":
                 self.states = [path]
@@ -404,6 +474,11 @@ class Place:
             self.states = checkpoints(path)
         self.completions = home / "completions" if (home / "completions").is_dir() else home
         self.files, self.problems, self.old = parquets(self.completions)
+        for step, file in self.files:
+            try:
+                self.written[step] = file.stat().st_mtime
+            except OSError:
+                self.written[step] = 0.0
         if self.until is not None:
             self.files = [one for one in self.files if one[0] <= self.until]
         if not self.states:
@@ -431,6 +506,17 @@ class Place:
             except OSError:
                 continue
         return tuple(found)
+
+    def overwritten(self, written: float, end: float) -> bool:
+        """Whether a log written then, up to that step, is of an earlier run: completions of lower steps are newer.
+
+        Files that were copied one after the other are a short while apart, so the newest must all be of lower steps,
+        or all newer by much.
+        """
+        newer = {step: when for step, when in self.written.items() if when - written > TOGETHER}
+        if self.until is not None or not any(step < end for step in newer):
+            return False
+        return max(newer) < end or min(newer.values()) - written > QUIET
 
     def newest(self) -> float:
         return max((one[1] / 1e9 for one in self.signature()), default=0.0)
@@ -563,7 +649,22 @@ def fingerprint(table) -> str:
 # ---- a run
 
 
-def load(path: Path, config: Path | None, rewards: list[str], everything: bool, cache: dict | None = None):
+def _whole(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+SETTINGS = (  # settings that are counted with: what they must be
+    ("reward_weights", lambda value: isinstance(value, list) and all(
+        type(one) in (int, float) and math.isfinite(one) for one in value), "TRL takes a list of numbers"),
+    *((name, _whole, "TRL takes a whole number above 0") for name in (
+        "num_generations", "steps_per_generation", "num_iterations", "gradient_accumulation_steps",
+        "per_device_train_batch_size", "max_completion_length")),
+    ("learning_rate", lambda value: number(value) is not None, "TRL takes a number"),
+)  # fmt: skip
+
+
+def load(path: Path, config: Path | None, rewards: list[str], everything: bool, cache: dict | None = None,
+         choice: str | None = None):  # fmt: skip
     """Everything that was read of a run, as a `diagnose_checks.Run`.
 
     Raises:
@@ -588,11 +689,25 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
             if config is not None:
                 raise Usage(str(error)) from None
             run.problems.append(f"{settings_path.name}: not read as the run's config ({_short(error)})")
-    log, around = None, {}
+    if run.settings is not None:
+        for name, fits, want in SETTINGS:
+            if run.given(name) and (value := run.known(name)) is not None and not fits(value):
+                run.problems.append(f"{settings_path.name}: {name} is {str(value)[:60]!r}; {want}, so it was not used")
+                run.settings.values.pop(name, None)
+    log, around, ended = None, {}, False
     for state in place.states:
         trouble: list[str] = []
         try:
             log, around = read_log(state, trouble)
+            # A finished log whose steps were not written again may be continued; then it has not ended.
+            written = state.stat().st_mtime if state.exists() else math.inf
+            end = max(number(around.get("global_step")) or 0, log.last if log.rows else 0)
+            if place.overwritten(written, end):
+                run.problems.append(f"{state.name}: older than completions of lower steps, so of an earlier run; left out")
+                place.files = [one for one in place.files if place.written[one[0]] > written]
+                log, around = None, {}
+                continue
+            ended = not any(place.written[step] - written > TOGETHER for step, _ in place.files if step > end)
         except Usage as error:
             trouble.append(str(error))
         run.problems += trouble
@@ -600,8 +715,13 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
             sources.append(str(state))
             break
         log = None
+    if log is None:  # without a state the plan of the config says when the run has ended, an export its summary
+        ended = True
+    if cache is not None:
+        cache["origin"] = None if log is None else next(
+            ((name, log.steps[name][0], log.values[name][0]) for name in ("reward", "loss") if log.steps.get(name)), None)  # fmt: skip
     if log is None and place.log is not None:
-        log, around = read_log(place.log, run.problems)
+        log, around = read_log(place.log, run.problems, choice)
         sources.append(str(place.log))
     if log is None and not place.files:
         raise Usage(f"{path}: nothing could be read: {run.problems[0] if run.problems else 'no log'}")
@@ -612,6 +732,12 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
         run.info["restarts"] = log.restarts
         if log.strange:
             run.problems.append(f"{log.strange} values are no numbers and were left out")
+        if log.mixed:
+            run.problems.append(f"{log.mixed} rows have a step of another kind than the rest and were left out")
+        if log.dropped:
+            first = ", ".join(sorted(log.dropped)[:3])
+            run.problems.append(f"{len(log.dropped)} metrics of more than {METRICS} were left out, TRL's own last "
+                                f"({first}, ...)")  # fmt: skip
         run.info["nulls"] = log.nulls
         run.info["log_rows"] = log.rows
     for name in ("global_step", "max_steps", "logging_steps", "save_steps", "eval_steps"):
@@ -622,7 +748,7 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
         run.info["logging_steps"] = run.known("logging_steps") or 1
     run.info.setdefault("max_steps", run.known("max_steps") if run.given("max_steps") else None)
     done, most = run.info.get("global_step"), run.info.get("max_steps") or 0
-    if log is not None and (log.ended or (most > 0 and done is not None and done >= most)):
+    if log is not None and ended and (log.ended or (most > 0 and done is not None and done >= most)):
         run.state = "finished"
         end = done if done is not None else log.last
         later = [one for one in place.files if one[0] > end]
@@ -637,7 +763,7 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
     last = max([log.last if log and log.rows else 0, *(one.step for one in run.batches)], default=0)
     if last and last != run.info.get("global_step"):
         run.info["global_step"] = max(int(last), int(run.info.get("global_step") or 0))
-    if most > 0 and (run.info.get("global_step") or 0) >= most:
+    if ended and most > 0 and (run.info.get("global_step") or 0) >= most:
         run.state = "finished"
     if run.state != "finished" and path.is_dir() and place.until is None:
         run.state = "running" if time.time() - place.newest() < QUIET else "stopped"
@@ -674,7 +800,7 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
     count = len(files)
     texts = set(range(count)) if everything or count <= TEXT_FILES else {
         round(one * (count - 1) / (TEXT_FILES - 1)) for one in range(TEXT_FILES)}  # fmt: skip
-    before, same, unsure, troubles = None, 0, False, {}
+    before, same, unsure, troubles, unscored = None, 0, False, {}, []
     for place_, (step, path) in enumerate(files):
         with_texts = place_ in texts
         try:
@@ -701,6 +827,9 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
         if not batch.rows:
             run.problems.append(f"{path.name}: no rows")
             continue
+        if not batch.names:
+            unscored.append(path.name)
+            continue
         if batch.size and batch.size != options["size"]:
             if options["size"] is not None:
                 run.problems.append(f"the config says num_generations {options['size']}, the prompts come {batch.size} "
@@ -708,6 +837,9 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
             options["size"] = batch.size
         unsure = unsure or not any(name in names for name in batch.names)
         run.batches.append(batch)
+    if unscored:
+        run.problems.append(f"{len(unscored)} completions files (the first {unscored[0]}) have no reward that can be "
+                            "read, and do not count")  # fmt: skip
     for said, where in troubles.items():
         run.problems.append(f"{len(where)} completions files (the first {where[0]}): {said}")
     sources.append(f"{place.completions or files[0][1].parent} ({len(files)} files)")
@@ -726,7 +858,7 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
 
 
 def diagnose(path: Path | str, config: Path | None = None, rewards: list[str] = (), everything: bool = False,
-             cache: dict | None = None) -> dict:  # fmt: skip
+             cache: dict | None = None, choice: str | None = None) -> dict:  # fmt: skip
     """The diagnosis of a run, as in `diagnosis.json`; keys are stable.
 
     Raises:
@@ -734,7 +866,7 @@ def diagnose(path: Path | str, config: Path | None = None, rewards: list[str] = 
     """
     import diagnose_checks as checks
 
-    run = load(Path(path), config, list(rewards), everything, cache)
+    run = load(Path(path), config, list(rewards), everything, cache, choice)
     found = checks.examine(run)
     info = run.info
     known = dict(sorted(run.settings.values.items())) if run.settings is not None else {}
