@@ -28,9 +28,11 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA_VERSION = 1
-EXIT_CODES = "exit codes: 0 = nothing dead or waste, 1 = a dead or waste finding, or nothing could be measured, \
-2 = bad usage or input"
+EXIT_CODES = """exit codes: 0 = nothing dead or waste, 1 = a dead or waste finding, or nothing could be measured,
+2 = bad usage or input; with --watch: 1 = a dead finding lasted, or the run ended and is as above, 3 = nothing was
+written or there for --give-up seconds"""
 CHUNK = 1 << 20  # characters read at a time
+GENERATOR = '<meta name="generator" content="diagnose_run.py">'  # the mark of its pages
 LONGEST = 16 << 20  # characters of one row of a log; longer ones are no log rows
 METRICS = 500  # more names than that are not a log of TRL: of others the first are kept
 TRL_NAMES = re.compile(
@@ -40,6 +42,8 @@ STEPS = ("global_step", "step", "_step")  # names of the step, the best first: `
 RUNS = ("run", "run_name", "run_id", "Name")  # columns of an export that say which run a row is of
 TEXT_MOST = 200_000  # characters kept of one text (judgement); the signs in it are looked for in these
 TEXT_FILES = 64  # files whose texts are read; the numbers of all are (judgement)
+SILENT = 3  # the exit code of a watch to which nothing was written
+RETRIES = 3  # looks at a file that cannot be read before that is an error
 QUIET = 600  # seconds without a write after which a run counts as stopped (judgement)
 TOGETHER = 60  # seconds: files closer than that were written or copied together (judgement)
 
@@ -693,7 +697,9 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
         for name, fits, want in SETTINGS:
             if run.given(name) and (value := run.known(name)) is not None and not fits(value):
                 run.problems.append(f"{settings_path.name}: {name} is {str(value)[:60]!r}; {want}, so it was not used")
-                run.settings.values.pop(name, None)
+                run.settings.wrong[name] = want
+            elif run.given(name) and name in run.settings.wrong:
+                run.problems.append(f"{settings_path.name}: {name}: {run.settings.wrong[name]}; it was not used")
     log, around, ended = None, {}, False
     for state in place.states:
         trouble: list[str] = []
@@ -736,8 +742,8 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
             run.problems.append(f"{log.mixed} rows have a step of another kind than the rest and were left out")
         if log.dropped:
             first = ", ".join(sorted(log.dropped)[:3])
-            run.problems.append(f"{len(log.dropped)} metrics of more than {METRICS} were left out, TRL's own last "
-                                f"({first}, ...)")  # fmt: skip
+            run.problems.append(f"{len(log.dropped)} metrics of more than {METRICS} were left out, none with a name "
+                                f"of TRL's where that could be: {first}, ...")  # fmt: skip
         run.info["nulls"] = log.nulls
         run.info["log_rows"] = log.rows
     for name in ("global_step", "max_steps", "logging_steps", "save_steps", "eval_steps"):
@@ -854,7 +860,9 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
         run.problems.append("completions per group are not known: give --config, or prompts that differ")
     run.info["size"] = options["size"]
     if len(cache) > 4 * count + 64:  # of a watch that runs for days
+        origin = cache.get("origin")
         cache.clear()
+        cache["origin"] = origin
 
 
 def diagnose(path: Path | str, config: Path | None = None, rewards: list[str] = (), everything: bool = False,
@@ -888,6 +896,17 @@ def diagnose(path: Path | str, config: Path | None = None, rewards: list[str] = 
 
 
 # ---- what a person reads
+
+
+def shown_text(text: str) -> str:
+    """Text of files and folders, without what drives a terminal or turns the direction of writing.
+
+    >>> shown_text("a\\x1b[31m\\u202eb")
+    'a·[31m·b'
+    """
+    from score_completions import safe
+
+    return safe(text)
 
 
 def _wrapped(first: str, text: str) -> list[str]:
@@ -964,18 +983,31 @@ def write(path: Path, text: str) -> None:
         part.unlink(missing_ok=True)
 
 
+def ours(path: Path) -> bool:
+    """Whether this command wrote a file: an empty one may be written over as well."""
+    if path.stat().st_size == 0:
+        return path.is_file()
+    text = path.read_text(encoding="utf-8")
+    if text.lstrip().startswith("{"):
+        record = json.loads(text)
+        return {"schema_version", "not_measured", "findings", "verdict", "curves"} <= set(record)
+    return GENERATOR in text[:4000]
+
+
 def check_targets(args: argparse.Namespace) -> None:
     """What is written over must be what this command wrote before."""
-    for path, mark in ((args.record, '"findings"'), (args.html, "<title>")):
+    if args.record and args.html and args.record.resolve() == args.html.resolve():
+        raise Usage(f"{args.record}: --record and --html name one file; name two")
+    for path in (args.record, args.html):
         if path is None:
             continue
         if not path.parent.is_dir():
             raise Usage(f"{path}: there is no folder {path.parent}")
         try:
-            ours = not path.exists() or (path.stat().st_size == 0 or mark in path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
-            ours = False
-        if not ours:
+            fine = not (path.exists() or path.is_symlink()) or ours(path)
+        except (OSError, ValueError, RecursionError):
+            fine = False
+        if not fine:
             raise Usage(f"{path}: is there and was not written by this command, so it is kept; name another file")
 
 
@@ -998,65 +1030,81 @@ def put(record: dict, args: argparse.Namespace) -> None:
 def watch(args: argparse.Namespace, say=print) -> int:
     """Looks again when something was written; one line for each change of verdict or findings.
 
-    Returns 1 once a dead finding has stood for `--patience` generations, or when nothing is written for `--give-up`
-    seconds; at the end of the run, as without --watch.
+    Returns 1 once a dead finding has stood for `--patience` generations; at the end of the run, as without --watch; 3
+    when nothing is written, or nothing is there, for `--give-up` seconds.
     """
     cache: dict = {}
-    before, told, moved = None, None, time.monotonic()
+    moved = time.monotonic()
+    seen_before = looked = told = origin = before = None
     since: dict[str, int] = {}
+    failures = 0  # looks in a row at a file that could not be read: it may be rewritten just then
     while True:
-        record = None
+        record = error = None
         try:
-            place = Place(args.run)
-            now = place.signature()
-            if now != before:
-                before, moved = now, time.monotonic()
-                record = diagnose(args.run, args.config, args.rewards, args.full, cache)
-        except Usage as error:
-            if args.run.is_file() or (args.config and str(args.config) in str(error)):
+            now = Place(args.run).signature()
+            if now != seen_before:
+                seen_before, moved = now, time.monotonic()
+            if now != looked:
+                record = diagnose(args.run, args.config, args.rewards, args.full, cache, args.run_name)
+                looked, failures = now, 0
+        except (Usage, OSError) as problem:
+            error, failures = problem, failures + 1
+            if args.config and str(args.config) in str(problem):
                 raise
-            if time.monotonic() - moved > args.give_up:
-                raise Usage(
-                    f"{args.run}: nothing to read after {args.give_up:g} s; is it the run's output_dir?"
-                ) from None
+            if told is None and failures >= RETRIES and args.run.is_file():
+                raise  # it never could be read
         if record is not None:
             put(record, args)
+            step = record["run"]["steps"]
             shown = [f"{one['id']} ({one['severity']})" for one in record["findings"]]
             line = (record["verdict"], tuple(shown))
             if line != told:
-                say(
-                    f"step {record['run']['steps']}: {record['verdict']}; {', '.join(shown) or 'nothing found'}",
-                    flush=True,
-                )
+                say(shown_text(f"step {step}: {record['verdict']}; {', '.join(shown) or 'nothing found'}"), flush=True)
                 told = line
             count = record["run"]["generations"]
+            other = origin is not None and cache.get("origin") != origin  # the log of another run
+            if other or (before is not None and count < before):
+                since = {}
+            origin, before = cache.get("origin") or (None if other else origin), count
             dead = {one["id"] for one in record["findings"] if one["severity"] == "dead"}
             since = {id: since.get(id, count) for id in dead}
             lasting = sorted(id for id, begun in since.items() if count - begun >= args.patience)
             if lasting:
-                say(f"step {record['run']['steps']}: stop; {', '.join(lasting)} stood for {args.patience} generations",
-                    flush=True)  # fmt: skip
+                say(f"step {step}: stop; {', '.join(lasting)} stood for {args.patience} generations", flush=True)
                 return 1
             if record["run"]["state"] == "finished":
-                say(f"step {record['run']['steps']}: the run has ended, {record['verdict']}", flush=True)
+                say(f"step {step}: the run has ended, {record['verdict']}", flush=True)
                 return exit_code(record)
-        elif told is not None and time.monotonic() - moved > args.give_up:
-            say(f"nothing was written for {args.give_up:g} s: it hangs, was killed, or ended without a last checkpoint",
-                flush=True)  # fmt: skip
-            return 1
+        elif time.monotonic() - moved > args.give_up:
+            if told is None:
+                why = " ".join(str(error).split()) if error else "is it the run's output_dir?"
+                say(shown_text(f"nothing to read after {args.give_up:g} s: {why}"), flush=True)
+            else:
+                say(f"nothing was written for {args.give_up:g} s: it hangs, was killed, or ended without a last "
+                    "checkpoint", flush=True)  # fmt: skip
+            return SILENT
         time.sleep(args.watch)
 
 
 # ---- the command
 
 
+class Parser(argparse.ArgumentParser):
+    """Its messages repeat what was typed."""
+
+    def error(self, message: str):
+        super().error(shown_text(" ".join(message.split())))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="diagnose_run.py",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: diagnose_run.py runs/grpo --config grpo.yaml --html diagnosis.html\n"
-        "live:    diagnose_run.py runs/grpo --watch || scancel $JOB\n" + EXIT_CODES,
+        "live:    diagnose_run.py runs/grpo --watch; [ $? = 1 ] && scancel $JOB\n"
+        f"long texts: signs are looked for in the first {TEXT_MOST} characters of a text, shared words in 4000 of its "
+        "beginning and end\n" + EXIT_CODES,
     )
     parser.add_argument(
         "run",
@@ -1077,6 +1125,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,NAME",
         default="",
         help="names of the reward functions, where there is no log and the columns hold more",
+    )
+    parser.add_argument(
+        "--run",
+        dest="run_name",
+        metavar="NAME",
+        help="which run, where an export holds several",
     )
     parser.add_argument("--full", action="store_true", help="read the texts of all completions files; show all of it")
     parser.add_argument("--json", action="store_true", help="the whole diagnosis as JSON")
@@ -1102,7 +1156,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=3600.0,
         metavar="SECONDS",
-        help="with --watch: how long nothing may be written or be there (3600, judgement)",
+        help="with --watch: exit 3 when nothing was written or there for so long (3600, judgement)",
     )
     parser.add_argument(
         "--table", choices=("thresholds", "findings", "curves"), help="print a table of what is looked for"
@@ -1116,8 +1170,8 @@ def main() -> int:
     args.rewards = [name for name in args.rewards.split(",") if name]
     if args.run is None and not args.table:
         parser.error("which run? give an output directory, or one of its files")
-    if args.watch is not None and not args.watch > 0:
-        parser.error(f"--watch {args.watch:g}: give seconds above 0")
+    if args.watch is not None and not 0 < args.watch <= 86400:
+        parser.error(f"--watch {args.watch:g}: give seconds above 0, a day (86400) at most")
     if args.patience < 1 or not args.give_up > 0:
         parser.error("--patience and --give-up must be above 0")
     try:
@@ -1131,12 +1185,12 @@ def main() -> int:
             if args.json:
                 parser.error("--watch prints lines; the JSON of each look goes to --record")
             return watch(args)
-        record = diagnose(args.run, args.config, args.rewards, args.full)
+        record = diagnose(args.run, args.config, args.rewards, args.full, None, args.run_name)
         put(record, args)
-        print(json.dumps(record, indent=1) if args.json else as_text(record, args.full), flush=True)
+        print(json.dumps(record, indent=1) if args.json else shown_text(as_text(record, args.full)), flush=True)
         return exit_code(record)
     except Usage as error:
-        print(f"diagnose_run.py: {error}", file=sys.stderr)
+        print(shown_text("diagnose_run.py: " + " ".join(str(error).split())), file=sys.stderr)
         return 2
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
