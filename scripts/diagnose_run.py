@@ -742,8 +742,8 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
             run.problems.append(f"{log.mixed} rows have a step of another kind than the rest and were left out")
         if log.dropped:
             first = ", ".join(sorted(log.dropped)[:3])
-            run.problems.append(f"{len(log.dropped)} metrics of more than {METRICS} were left out, none with a name "
-                                f"of TRL's where that could be: {first}, ...")  # fmt: skip
+            run.problems.append(f"{len(log.dropped)} metrics above {METRICS} were left out ({first}, ...); names that "
+                                "TRL logs come first")  # fmt: skip
         run.info["nulls"] = log.nulls
         run.info["log_rows"] = log.rows
     for name in ("global_step", "max_steps", "logging_steps", "save_steps", "eval_steps"):
