@@ -37,7 +37,8 @@ LONGEST = 16 << 20  # characters of one row of a log; longer ones are no log row
 METRICS = 500  # more names than that are not a log of TRL: of others the first are kept
 TRL_NAMES = re.compile(
     r"(eval_)?(loss|grad_norm|learning_rate|reward|reward_std|frac_reward_zero_std|entropy|entropy_coef|kl|step_time"
-    r"|num_tokens|aux_loss|policy_loss|cispo_clip_ratio|train_\w+|(completions|clip_ratio|sampling|tools|rewards)/.*)")
+    r"|num_tokens|aux_loss|policy_loss|cispo_clip_ratio|train_\w+|(completions|clip_ratio|sampling|tools|rewards)/.*)"
+)
 STEPS = ("global_step", "step", "_step")  # names of the step, the best first: `_step` of W&B counts rows, not steps
 RUNS = ("run", "run_name", "run_id", "Name")  # columns of an export that say which run a row is of
 TEXT_MOST = 200_000  # characters kept of one text (judgement); the signs in it are looked for in these
@@ -124,8 +125,9 @@ class Log:
             number(row[raw]) is not None for raw in ends
         ):  # fmt: skip
             return  # a table or a picture that was logged by itself: no row of training
-        step, kind = next(((value, place) for raw, place in steps
-                           if (value := number(row[raw])) is not None and math.isfinite(value)), (None, self.kind))  # fmt: skip
+        there = ((number(row[raw]), place) for raw, place in steps)
+        step, kind = next(((value, place) for value, place in there if value is not None and math.isfinite(value)),
+                          (None, self.kind))  # fmt: skip
         if kind < self.kind:
             if self.steps:
                 self.mixed, self.rows, self.last = self.mixed + self.rows, 0, -math.inf
@@ -700,7 +702,7 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
                 run.settings.wrong[name] = want
             elif run.given(name) and name in run.settings.wrong:
                 run.problems.append(f"{settings_path.name}: {name}: {run.settings.wrong[name]}; it was not used")
-    log, around, ended = None, {}, False
+    log, around, ended, earlier = None, {}, False, None
     for state in place.states:
         trouble: list[str] = []
         try:
@@ -709,9 +711,9 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
             written = state.stat().st_mtime if state.exists() else math.inf
             end = max(number(around.get("global_step")) or 0, log.last if log.rows else 0)
             if place.overwritten(written, end):
-                run.problems.append(f"{state.name}: older than completions of lower steps, so of an earlier run; left out")
+                run.problems.append(f"{state.name}: older than completions of lower steps: of an earlier run; left out")
                 place.files = [one for one in place.files if place.written[one[0]] > written]
-                log, around = None, {}
+                log, around, earlier = None, {}, "of an earlier run"
                 continue
             ended = not any(place.written[step] - written > TOGETHER for step, _ in place.files if step > end)
         except Usage as error:
@@ -724,8 +726,10 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
     if log is None:  # without a state the plan of the config says when the run has ended, an export its summary
         ended = True
     if cache is not None:
-        cache["origin"] = None if log is None else next(
-            ((name, log.steps[name][0], log.values[name][0]) for name in ("reward", "loss") if log.steps.get(name)), None)  # fmt: skip
+        first = [name for name in ("reward", "loss") if log is not None and log.steps.get(name)][:1]
+        cache["origin"] = (first[0], log.steps[first[0]][0], log.values[first[0]][0]) if first else earlier
+    if choice is not None and (log is not None or place.log is None):
+        raise Usage("--run is for an export that holds several runs; this is one run's own log, leave it out")
     if log is None and place.log is not None:
         log, around = read_log(place.log, run.problems, choice)
         sources.append(str(place.log))
@@ -1062,10 +1066,11 @@ def watch(args: argparse.Namespace, say=print) -> int:
                 say(shown_text(f"step {step}: {record['verdict']}; {', '.join(shown) or 'nothing found'}"), flush=True)
                 told = line
             count = record["run"]["generations"]
-            other = origin is not None and cache.get("origin") != origin  # the log of another run
+            now_of = cache.get("origin")
+            other = None not in (origin, now_of) and now_of != origin  # the log of another run
             if other or (before is not None and count < before):
                 since = {}
-            origin, before = cache.get("origin") or (None if other else origin), count
+            origin, before = now_of or origin, count
             dead = {one["id"] for one in record["findings"] if one["severity"] == "dead"}
             since = {id: since.get(id, count) for id in dead}
             lasting = sorted(id for id, begun in since.items() if count - begun >= args.patience)

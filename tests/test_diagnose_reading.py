@@ -117,7 +117,9 @@ def test_rewards_that_are_no_numbers_are_not_scored(tmp_path):
     state(tmp_path / "logged", [named, *ROWS[1:]])
     for name in ("words", "logged"):
         record = d.diagnose(tmp_path / name)
-        assert "5 completions files (the first completions_00001.parquet) have no reward that can be read" in said(record)
+        assert "5 completions files (the first completions_00001.parquet) have no reward that can be read" in said(
+            record
+        )
         assert record["run"]["parquet_files"] == 0
     assert record["verdict"] == "ok"  # the log is measured
     assert d.diagnose(tmp_path / "words")["verdict"] == "not measured"
@@ -147,7 +149,9 @@ def panel(path: Path, *runs: str) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
         names = ("reward", "reward_std", "frac_reward_zero_std", "grad_norm")
-        out.writerow(["Step", *(f"{run} - train/{name}{end}" for run in runs for name in names for end in ("", "__MIN"))])
+        out.writerow(
+            ["Step", *(f"{run} - train/{name}{end}" for run in runs for name in names for end in ("", "__MIN"))]
+        )
         for one in ROWS:
             values = [(one if run == "live" else DEAD)[name] for run in runs for name in names for _ in range(2)]
             out.writerow([one["step"], *values])
@@ -166,6 +170,8 @@ def test_two_runs_in_one_export_are_a_question(tmp_path, monkeypatch, capsys):
         assert d.diagnose(path, choice="live")["verdict"] == "ok"
         assert d.diagnose(path, choice="dead")["verdict"] == "dead"
     assert d.diagnose(panel(tmp_path / "one.csv", "live"))["verdict"] == "ok"
+    with pytest.raises(d.Usage, match="--run is for an export"):
+        d.diagnose(state(tmp_path / "own"), choice="live")
     (tmp_path / "twice.csv").write_text("step,reward,train/reward\n1,0,1\n", encoding="utf-8")
     with pytest.raises(d.Usage, match="two columns are reward: reward and train/reward"):
         d.diagnose(tmp_path / "twice.csv")
@@ -348,3 +354,9 @@ def test_nothing_that_drives_a_terminal_is_shown(tmp_path, monkeypatch, capsys):
     for text in shown:
         assert text and not [mark for mark in text if not (mark.isprintable() or mark == "\n")]
     assert "constant-reward" in shown[0] and "evil" in shown[1]
+
+
+def test_help_says_what_is_scanned_and_how_to_stop_a_job():
+    text = d._parser().format_help()
+    assert f"shared words in {c.SCANNED} of" in text and str(d.TEXT_MOST) in text
+    assert "--watch; [ $? = 1 ] && scancel" in text and "3 = nothing was" in text
