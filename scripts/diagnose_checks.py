@@ -2358,13 +2358,14 @@ def table(which: str) -> str:
 
 MARKERS = re.compile(
     r"<\|(?:im_end|im_start|eot_id|endoftext|end|start_header_id|eom_id)\|>|</s>|<end_of_turn>|<start_of_turn>|\[/INST\]"
-    r"|\n\s*(?:user|assistant|human|question|system)\s*(?::|\n)", re.IGNORECASE)  # fmt: skip
+    r"|\n[^\S\n]*(?:user|assistant|human|question|system)[^\S\n]*(?::|\n)", re.IGNORECASE)  # fmt: skip
 CLOSED = re.compile(r"</answer>|\\boxed\{[^{}]*\}")
 EMPTY = re.compile(r"<(answer|think|reasoning|reason)>\s*</\1>", re.IGNORECASE)
 ANSWERS = re.compile(r"<answer>(.*?)(?:</answer>|$)", re.DOTALL | re.IGNORECASE)
 RUNNER = re.compile(
     r"\bsys\.exit\b|\bos\._exit\b|\b__eq__\b|\bpytest\b|\bunittest\b|\bconftest\b|\binspect\.(?:stack|currentframe)\b"
     r"|\bsys\.(?:modules|_getframe|settrace)\b|\bmonkeypatch\b|\bbuiltins\b|\bgc\.get_\w+")  # fmt: skip
+SCANNED = 4000  # characters of one text in which shared words are looked for (judgement: it is the slow part)
 CHUNK = 60  # characters of the prompt that must come back for a copy (judgement)
 
 
@@ -2628,7 +2629,9 @@ def grams(text: str) -> set[tuple[str, ...]]:
     >>> sorted(grams("<a>one two three</a> four five six"))
     [('one', 'two', 'three', 'four', 'five'), ('two', 'three', 'four', 'five', 'six')]
     """
-    words = re.sub(r"<[^<>]*>", " ", text[:20000]).split()
+    if len(text) > SCANNED:  # what comes back in every answer stands at the beginning or at the end
+        text = text[: SCANNED // 2] + "\n" + text[-SCANNED // 2 :]
+    words = re.sub(r"<[^<>]*>", " ", text).split()
     return {tuple(words[place : place + 5]) for place in range(len(words) - 4)}
 
 

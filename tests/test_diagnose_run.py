@@ -938,11 +938,11 @@ def test_watch_stops_a_dead_run(tmp_path):
 def test_watch_gives_up(tmp_path):
     thread, lines, result = watching(tmp_path / "never", "--give-up", "0.1")
     thread.join(20)
-    assert "nothing to read after" in result["usage"]
+    assert result == {"code": 3} and "nothing to read after" in lines[-1]
     (tmp_path / "trainer_state.json").write_text(state(max_steps=999), encoding="utf-8")
     thread, lines, result = watching(tmp_path, "--give-up", "0.2")
     thread.join(20)
-    assert result == {"code": 1} and "it hangs" in lines[-1]
+    assert result == {"code": 3} and "it hangs" in lines[-1]
 
 
 def test_ctrl_c(monkeypatch, tmp_path):

@@ -28,12 +28,23 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA_VERSION = 1
-EXIT_CODES = "exit codes: 0 = nothing dead or waste, 1 = a dead or waste finding, or nothing could be measured, \
-2 = bad usage or input"
+EXIT_CODES = """exit codes: 0 = nothing dead or waste, 1 = a dead or waste finding, or nothing could be measured,
+2 = bad usage or input; with --watch: 1 = a dead finding lasted, or the run ended and is as above, 3 = nothing was
+written or there for --give-up seconds"""
 CHUNK = 1 << 20  # characters read at a time
+GENERATOR = '<meta name="generator" content="diagnose_run.py">'  # the mark of its pages
 LONGEST = 16 << 20  # characters of one row of a log; longer ones are no log rows
-METRICS = 500  # more names than that are not a log of TRL
+METRICS = 500  # more names than that are not a log of TRL: of others the first are kept
+TRL_NAMES = re.compile(
+    r"(eval_)?(loss|grad_norm|learning_rate|reward|reward_std|frac_reward_zero_std|entropy|entropy_coef|kl|step_time"
+    r"|num_tokens|aux_loss|policy_loss|cispo_clip_ratio|train_\w+|(completions|clip_ratio|sampling|tools|rewards)/.*)"
+)
+STEPS = ("global_step", "step", "_step")  # names of the step, the best first: `_step` of W&B counts rows, not steps
+RUNS = ("run", "run_name", "run_id", "Name")  # columns of an export that say which run a row is of
+TEXT_MOST = 200_000  # characters kept of one text (judgement); the signs in it are looked for in these
 TEXT_FILES = 64  # files whose texts are read; the numbers of all are (judgement)
+SILENT = 3  # the exit code of a watch to which nothing was written
+RETRIES = 3  # looks at a file that cannot be read before that is an error
 QUIET = 600  # seconds without a write after which a run counts as stopped (judgement)
 TOGETHER = 60  # seconds: files closer than that were written or copied together (judgement)
 
@@ -56,7 +67,12 @@ class Log:
     ([1.0, 2.0], [2.0])
     """
 
-    def __init__(self, export: bool = False):
+    def __init__(self, export: bool = False, choice: str | None = None):
+        self.choice = choice  # the one run of an export that is wanted
+        self.runs: dict[str, None] = {}  # the runs that it names
+        self.kind = len(STEPS)  # which of STEPS counts in this log: they are never mixed
+        self.mixed = 0  # rows left out for that
+        self.dropped: set[str] = set()
         self.steps: dict[str, array] = {}
         self.values: dict[str, array] = {}
         self.export = export  # in an export an empty cell is a metric that this row does not have
@@ -77,19 +93,50 @@ class Log:
             if len(self.plans) > METRICS:
                 self.plans.clear()
             names = {raw: name for raw in keys if (name := metric_name(raw)) is not None}
-            steps = [raw for want in ("global_step", "step", "_step") for raw, name in names.items() if name == want]
-            metrics = [(raw, name) for raw, name in names.items()
-                       if raw not in steps and not name.startswith("train_")]  # fmt: skip
+            of = {raw: run_of(raw) for raw in names}
+            self.runs |= dict.fromkeys(run for run in of.values() if run)
+            if self.choice and any(of.values()):
+                names = {raw: name for raw, name in names.items() if of[raw] in (None, self.choice)}
+            labels = [raw for raw in RUNS if raw in keys]
+            steps = [(raw, place) for place, want in enumerate(STEPS) for raw, name in names.items() if name == want]
+            taken = {raw for raw, _ in steps} | set(labels)
+            metrics = [(raw, name) for raw, name in names.items() if raw not in taken and not name.startswith("train_")]
+            twice: dict[str, str] = {}
+            for raw, name in metrics:
+                if name in twice and len(self.runs) < 2:
+                    raise Usage(f"two columns are {name}: {twice[name]} and {raw}; which one? Take the other out")
+                twice[name] = raw
             ends = [raw for raw, name in names.items() if name == "train_runtime"]
             lengths = [raw for raw, name in names.items() if name == "completions/mean_length"]
-            known = self.plans[keys] = (steps, metrics, ends, lengths)
+            known = self.plans[keys] = (steps, metrics, ends, lengths, labels)
         return known
 
     def add(self, row: dict) -> None:
-        steps, metrics, ends, lengths = self.plan(row)
-        step = next((value for raw in steps if (value := number(row[raw])) is not None), None)
-        if step is None or not math.isfinite(step):
-            step = float(self.rows + 1)
+        steps, metrics, ends, lengths, labels = self.plan(row)
+        for raw in labels:
+            if row[raw] not in (None, ""):
+                self.runs[str(row[raw])] = None
+                if self.choice and str(row[raw]) != self.choice:
+                    return
+                break
+        if len(self.runs) > 1 and not self.choice:
+            return  # `chosen` asks which
+        if self.export and not any(number(row[raw]) is not None for raw, _ in metrics) and not any(
+            number(row[raw]) is not None for raw in ends
+        ):  # fmt: skip
+            return  # a table or a picture that was logged by itself: no row of training
+        there = ((number(row[raw]), place) for raw, place in steps)
+        step, kind = next(((value, place) for value, place in there if value is not None and math.isfinite(value)),
+                          (None, self.kind))  # fmt: skip
+        if kind < self.kind:
+            if self.steps:
+                self.mixed, self.rows, self.last = self.mixed + self.rows, 0, -math.inf
+                self.forget(-math.inf)
+            self.kind = kind
+        elif kind > self.kind:  # W&B's own counter, in a log that has the trainer's step
+            step = None
+        if step is None:
+            step = self.last if self.kind < len(STEPS) and math.isfinite(self.last) else float(self.rows + 1)
         if step < self.last:
             self.restarts.append(step)
             self.forget(step)
@@ -106,12 +153,14 @@ class Log:
                         continue
                     value, self.nulls = math.nan, True
                 else:
-                    value = number(value)
+                    raw_value, value = value, number(value)
                     if value is None:
-                        self.strange += 1
+                        self.strange += not (self.export and isinstance(raw_value, dict | list))  # a table, a picture
                         continue
             if name not in self.steps:
-                if len(self.steps) >= METRICS:
+                if len(self.steps) >= (4 if TRL_NAMES.fullmatch(name) else 1) * METRICS:
+                    if len(self.dropped) < 100 * METRICS:
+                        self.dropped.add(name)
                     continue
                 self.steps[name], self.values[name] = array("d"), array("d")
             taken = self.steps[name]
@@ -133,6 +182,31 @@ class Log:
             cut = bisect_left(steps, step)
             del steps[cut:], self.values[name][cut:]
         self.evals = {one for one in self.evals if one < step}
+
+
+def run_of(raw: str) -> str | None:
+    """The run that a column of a panel's export names.
+
+    >>> run_of("my run - train/kl"), run_of("train/kl"), run_of("b - train/kl__MAX")
+    ('my run', None, None)
+    """
+    found = re.fullmatch(r"(.+) - (?:train|eval)/.+", raw)
+    return found[1] if found and not raw.endswith(("__MIN", "__MAX")) else None
+
+
+def chosen(log: Log, name: str) -> Log:
+    """The log, if it is of one run.
+
+    Raises:
+        Usage: several runs and none was chosen, or another was.
+    """
+    choices = ", ".join(list(log.runs)[:8]) + (f" and {len(log.runs) - 8} more" if len(log.runs) > 8 else "")
+    if log.choice is None and len(log.runs) > 1:
+        raise Usage(f"{name}: {len(log.runs)} runs in one export; which run? --run NAME, one of: {choices}")
+    if log.choice is not None and log.choice not in log.runs:
+        raise Usage(f"{name}: no run {log.choice} in it; " + (f"--run takes one of: {choices}" if log.runs else
+                    "it names no runs, leave --run out"))  # fmt: skip
+    return log
 
 
 def number(value: Any) -> float | None:
@@ -234,7 +308,7 @@ def rows_of(text: Text, lines: bool, problems: list[str], name: str) -> Iterator
         yield value
 
 
-def read_json(path: Path, problems: list[str]) -> tuple[Log, dict]:
+def read_json(path: Path, problems: list[str], choice: str | None = None) -> tuple[Log, dict]:
     """A trainer_state.json, a bare list of rows, or rows as lines: the log, and what stands around it."""
     text = Text(path)
     name = path.name
@@ -255,10 +329,11 @@ def read_json(path: Path, problems: list[str]) -> tuple[Log, dict]:
                     continue
         else:
             export = '"train/' in text.buffer or '"_step"' in text.buffer
-            log = fill(Log(export), rows_of(text, True, problems, name), name)
+            log = fill(Log(export, choice), rows_of(text, True, problems, name), name)
     elif first == "[":
         text.place += 1
-        log = fill(Log(), rows_of(text, False, problems, name), name)
+        export = '"train/' in text.buffer or '"_step"' in text.buffer
+        log = fill(Log(export, choice), rows_of(text, False, problems, name), name)
     else:
         text.file.close()
         raise Usage(
@@ -267,7 +342,7 @@ def read_json(path: Path, problems: list[str]) -> tuple[Log, dict]:
     text.file.close()
     if not isinstance(around, dict):
         around = {}
-    return log, around
+    return chosen(log, name), around
 
 
 def fill(log: Log, rows: Iterator[Any], name: str) -> Log:
@@ -286,9 +361,9 @@ def fill(log: Log, rows: Iterator[Any], name: str) -> Log:
     return log
 
 
-def read_csv(path: Path, problems: list[str]) -> tuple[Log, dict]:
+def read_csv(path: Path, problems: list[str], choice: str | None = None) -> tuple[Log, dict]:
     csv.field_size_limit(LONGEST)
-    log = Log(export=True)
+    log = Log(export=True, choice=choice)
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         try:
             for row in csv.DictReader(file):
@@ -296,12 +371,13 @@ def read_csv(path: Path, problems: list[str]) -> tuple[Log, dict]:
                 log.add(row)
         except csv.Error as error:
             problems.append(f"{path.name}: not CSV after {log.rows} rows ({error}); these were read")
+    chosen(log, path.name)
     if not log.steps:
         raise Usage(f"{path}: no column with numbers under a metric's name; export the run's history with its columns")
     return log, {}
 
 
-def read_log(path: Path, problems: list[str]) -> tuple[Log, dict]:
+def read_log(path: Path, problems: list[str], choice: str | None = None) -> tuple[Log, dict]:
     """By what the file holds, not only by its name."""
     try:
         with path.open("rb") as file:
@@ -316,8 +392,8 @@ def read_log(path: Path, problems: list[str]) -> tuple[Log, dict]:
     if path.suffix.lower() in (".yaml", ".yml", ".py"):
         raise Usage(f"{path}: a config, not a run; give the output directory, and this with --config")
     if path.suffix.lower() == ".csv" or (first not in (b"{", b"[") and b"," in head.splitlines()[0]):
-        return read_csv(path, problems)
-    return read_json(path, problems)
+        return read_csv(path, problems, choice)
+    return read_json(path, problems, choice)
 
 
 # ---- where things are
@@ -385,6 +461,7 @@ class Place:
         self.problems: list[str] = []
         self.until: int | None = None
         self.old = 0  # files of an earlier run in this folder
+        self.written: dict[int, float] = {}  # when the file of a step was written
         if path.is_file():
             if path.name == "trainer_state.json":
                 self.states = [path]
@@ -403,6 +480,11 @@ class Place:
             self.states = checkpoints(path)
         self.completions = home / "completions" if (home / "completions").is_dir() else home
         self.files, self.problems, self.old = parquets(self.completions)
+        for step, file in self.files:
+            try:
+                self.written[step] = file.stat().st_mtime
+            except OSError:
+                self.written[step] = 0.0
         if self.until is not None:
             self.files = [one for one in self.files if one[0] <= self.until]
         if not self.states:
@@ -430,6 +512,17 @@ class Place:
             except OSError:
                 continue
         return tuple(found)
+
+    def overwritten(self, written: float, end: float) -> bool:
+        """Whether a log written then, up to that step, is of an earlier run: completions of lower steps are newer.
+
+        Files that were copied one after the other are a short while apart, so the newest must all be of lower steps,
+        or all newer by much.
+        """
+        newer = {step: when for step, when in self.written.items() if when - written > TOGETHER}
+        if self.until is not None or not any(step < end for step in newer):
+            return False
+        return max(newer) < end or min(newer.values()) - written > QUIET
 
     def newest(self) -> float:
         return max((one[1] / 1e9 for one in self.signature()), default=0.0)
@@ -471,13 +564,65 @@ def read_parquet(step: int, path: Path, names: list[str], options: dict, with_te
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             return f"{path.name}: damaged ({_short(error)}); left out"
         columns = {name: table.column(name).to_pylist() for name in wanted if with_texts or name != "completion"}
+        trouble = []
         for name in rewards + ["advantage"] * ("advantage" in columns):
-            columns[name] = [number(value) for value in columns[name]]
+            before = columns[name]
+            columns[name] = [number(value) for value in before]
+            if lost := sum(old is not None and new is None for old, new in zip(before, columns[name])):
+                trouble.append(f"{path.name}: {lost} of {len(before)} values of the column {name} are no numbers")
+                if name in rewards:  # the sum without one of them is not what was paid
+                    rewards = []
+                else:
+                    columns.pop(name)
+        if trouble:
+            trouble[-1] += "; its rewards were not read" if not rewards else "; left out"
+        if with_texts:
+            texts = columns.get("completion", [])
+            for name in {"prompt", "completion"} & set(columns):
+                columns[name] = [plain(value) for value in columns[name]]
+            if texts and not any(checks.text_of(value).strip() for value in columns["completion"]):
+                trouble.append(f"{path.name}: no completion holds text; what is looked for in texts was not")
+                with_texts = False
         batch = checks.batch(
             step, columns, rewards, options["size"], options["weights"], path.name, options["separate"], with_texts
         )
-        batch.digest = fingerprint(table)
+        batch.digest, batch.trouble = fingerprint(table), trouble
     return batch
+
+
+def plain(value: Any) -> Any:
+    """A completion or prompt with each message's content as one text; parts and tool calls are written out.
+
+    >>> plain([{"role": "assistant", "content": [{"type": "text", "text": "4"}, {"type": "image"}]}])
+    [{'role': 'assistant', 'content': '4 [image]'}]
+    >>> plain([{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]}])
+    [{'role': 'assistant', 'content': 'f({})'}]
+    """
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value[:TEXT_MOST]
+    if isinstance(value, list):
+        return [{"role": one.get("role"), "content": _said(one)} if isinstance(one, dict) and "content" in one else
+                one for one in value]  # fmt: skip
+    return value
+
+
+def _said(message: dict) -> str:
+    """What one message says: its text, its parts, its tool calls."""
+    content, said = message.get("content"), []
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, dict):
+            said.append(str(part.get("text") or f"[{part.get('type') or 'part'}]"))
+        elif part is not None:
+            said.append(str(part))
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        one = (call.get("function") or call) if isinstance(call, dict) else {"name": call}
+        arguments = one.get("arguments") if isinstance(one, dict) else ""
+        name = one.get("name") if isinstance(one, dict) else one
+        said.append(f"{name}({arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)})")
+    return " ".join(part for part in said if part)[:TEXT_MOST]
 
 
 def _short(error: Exception) -> str:
@@ -510,7 +655,22 @@ def fingerprint(table) -> str:
 # ---- a run
 
 
-def load(path: Path, config: Path | None, rewards: list[str], everything: bool, cache: dict | None = None):
+def _whole(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+SETTINGS = (  # settings that are counted with: what they must be
+    ("reward_weights", lambda value: isinstance(value, list) and all(
+        type(one) in (int, float) and math.isfinite(one) for one in value), "TRL takes a list of numbers"),
+    *((name, _whole, "TRL takes a whole number above 0") for name in (
+        "num_generations", "steps_per_generation", "num_iterations", "gradient_accumulation_steps",
+        "per_device_train_batch_size", "max_completion_length")),
+    ("learning_rate", lambda value: number(value) is not None, "TRL takes a number"),
+)  # fmt: skip
+
+
+def load(path: Path, config: Path | None, rewards: list[str], everything: bool, cache: dict | None = None,
+         choice: str | None = None):  # fmt: skip
     """Everything that was read of a run, as a `diagnose_checks.Run`.
 
     Raises:
@@ -535,11 +695,27 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
             if config is not None:
                 raise Usage(str(error)) from None
             run.problems.append(f"{settings_path.name}: not read as the run's config ({_short(error)})")
-    log, around = None, {}
+    if run.settings is not None:
+        for name, fits, want in SETTINGS:
+            if run.given(name) and (value := run.known(name)) is not None and not fits(value):
+                run.problems.append(f"{settings_path.name}: {name} is {str(value)[:60]!r}; {want}, so it was not used")
+                run.settings.wrong[name] = want
+            elif run.given(name) and name in run.settings.wrong:
+                run.problems.append(f"{settings_path.name}: {name}: {run.settings.wrong[name]}; it was not used")
+    log, around, ended, earlier = None, {}, False, None
     for state in place.states:
         trouble: list[str] = []
         try:
             log, around = read_log(state, trouble)
+            # A finished log whose steps were not written again may be continued; then it has not ended.
+            written = state.stat().st_mtime if state.exists() else math.inf
+            end = max(number(around.get("global_step")) or 0, log.last if log.rows else 0)
+            if place.overwritten(written, end):
+                run.problems.append(f"{state.name}: older than completions of lower steps: of an earlier run; left out")
+                place.files = [one for one in place.files if place.written[one[0]] > written]
+                log, around, earlier = None, {}, "of an earlier run"
+                continue
+            ended = not any(place.written[step] - written > TOGETHER for step, _ in place.files if step > end)
         except Usage as error:
             trouble.append(str(error))
         run.problems += trouble
@@ -547,8 +723,15 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
             sources.append(str(state))
             break
         log = None
+    if log is None:  # without a state the plan of the config says when the run has ended, an export its summary
+        ended = True
+    if cache is not None:
+        first = [name for name in ("reward", "loss") if log is not None and log.steps.get(name)][:1]
+        cache["origin"] = (first[0], log.steps[first[0]][0], log.values[first[0]][0]) if first else earlier
+    if choice is not None and (log is not None or place.log is None):
+        raise Usage("--run is for an export that holds several runs; this is one run's own log, leave it out")
     if log is None and place.log is not None:
-        log, around = read_log(place.log, run.problems)
+        log, around = read_log(place.log, run.problems, choice)
         sources.append(str(place.log))
     if log is None and not place.files:
         raise Usage(f"{path}: nothing could be read: {run.problems[0] if run.problems else 'no log'}")
@@ -559,6 +742,12 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
         run.info["restarts"] = log.restarts
         if log.strange:
             run.problems.append(f"{log.strange} values are no numbers and were left out")
+        if log.mixed:
+            run.problems.append(f"{log.mixed} rows have a step of another kind than the rest and were left out")
+        if log.dropped:
+            first = ", ".join(sorted(log.dropped)[:3])
+            run.problems.append(f"{len(log.dropped)} metrics above {METRICS} were left out ({first}, ...); names that "
+                                "TRL logs come first")  # fmt: skip
         run.info["nulls"] = log.nulls
         run.info["log_rows"] = log.rows
     for name in ("global_step", "max_steps", "logging_steps", "save_steps", "eval_steps"):
@@ -569,7 +758,7 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
         run.info["logging_steps"] = run.known("logging_steps") or 1
     run.info.setdefault("max_steps", run.known("max_steps") if run.given("max_steps") else None)
     done, most = run.info.get("global_step"), run.info.get("max_steps") or 0
-    if log is not None and (log.ended or (most > 0 and done is not None and done >= most)):
+    if log is not None and ended and (log.ended or (most > 0 and done is not None and done >= most)):
         run.state = "finished"
         end = done if done is not None else log.last
         later = [one for one in place.files if one[0] > end]
@@ -584,7 +773,7 @@ def load(path: Path, config: Path | None, rewards: list[str], everything: bool, 
     last = max([log.last if log and log.rows else 0, *(one.step for one in run.batches)], default=0)
     if last and last != run.info.get("global_step"):
         run.info["global_step"] = max(int(last), int(run.info.get("global_step") or 0))
-    if most > 0 and (run.info.get("global_step") or 0) >= most:
+    if ended and most > 0 and (run.info.get("global_step") or 0) >= most:
         run.state = "finished"
     if run.state != "finished" and path.is_dir() and place.until is None:
         run.state = "running" if time.time() - place.newest() < QUIET else "stopped"
@@ -621,7 +810,7 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
     count = len(files)
     texts = set(range(count)) if everything or count <= TEXT_FILES else {
         round(one * (count - 1) / (TEXT_FILES - 1)) for one in range(TEXT_FILES)}  # fmt: skip
-    before, same, unsure = None, 0, False
+    before, same, unsure, troubles, unscored = None, 0, False, {}, []
     for place_, (step, path) in enumerate(files):
         with_texts = place_ in texts
         try:
@@ -642,8 +831,14 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
             same += 1
             continue
         before = batch.digest
+        for one in batch.trouble:
+            word = one.partition(": ")[2]
+            troubles.setdefault(re.sub(r"\d+ of \d+", "some", word), []).append(path.name)
         if not batch.rows:
             run.problems.append(f"{path.name}: no rows")
+            continue
+        if not batch.names:
+            unscored.append(path.name)
             continue
         if batch.size and batch.size != options["size"]:
             if options["size"] is not None:
@@ -652,6 +847,11 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
             options["size"] = batch.size
         unsure = unsure or not any(name in names for name in batch.names)
         run.batches.append(batch)
+    if unscored:
+        run.problems.append(f"{len(unscored)} completions files (the first {unscored[0]}) have no reward that can be "
+                            "read, and do not count")  # fmt: skip
+    for said, where in troubles.items():
+        run.problems.append(f"{len(where)} completions files (the first {where[0]}): {said}")
     sources.append(f"{place.completions or files[0][1].parent} ({len(files)} files)")
     if same:
         run.notes.append(f"{same} completions files repeat the one before: no new generation in between")
@@ -664,11 +864,13 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
         run.problems.append("completions per group are not known: give --config, or prompts that differ")
     run.info["size"] = options["size"]
     if len(cache) > 4 * count + 64:  # of a watch that runs for days
+        origin = cache.get("origin")
         cache.clear()
+        cache["origin"] = origin
 
 
 def diagnose(path: Path | str, config: Path | None = None, rewards: list[str] = (), everything: bool = False,
-             cache: dict | None = None) -> dict:  # fmt: skip
+             cache: dict | None = None, choice: str | None = None) -> dict:  # fmt: skip
     """The diagnosis of a run, as in `diagnosis.json`; keys are stable.
 
     Raises:
@@ -676,7 +878,7 @@ def diagnose(path: Path | str, config: Path | None = None, rewards: list[str] = 
     """
     import diagnose_checks as checks
 
-    run = load(Path(path), config, list(rewards), everything, cache)
+    run = load(Path(path), config, list(rewards), everything, cache, choice)
     found = checks.examine(run)
     info = run.info
     known = dict(sorted(run.settings.values.items())) if run.settings is not None else {}
@@ -698,6 +900,17 @@ def diagnose(path: Path | str, config: Path | None = None, rewards: list[str] = 
 
 
 # ---- what a person reads
+
+
+def shown_text(text: str) -> str:
+    """Text of files and folders, without what drives a terminal or turns the direction of writing.
+
+    >>> shown_text("a\\x1b[31m\\u202eb")
+    'a·[31m·b'
+    """
+    from score_completions import safe
+
+    return safe(text)
 
 
 def _wrapped(first: str, text: str) -> list[str]:
@@ -774,18 +987,31 @@ def write(path: Path, text: str) -> None:
         part.unlink(missing_ok=True)
 
 
+def ours(path: Path) -> bool:
+    """Whether this command wrote a file: an empty one may be written over as well."""
+    if path.stat().st_size == 0:
+        return path.is_file()
+    text = path.read_text(encoding="utf-8")
+    if text.lstrip().startswith("{"):
+        record = json.loads(text)
+        return {"schema_version", "not_measured", "findings", "verdict", "curves"} <= set(record)
+    return GENERATOR in text[:4000]
+
+
 def check_targets(args: argparse.Namespace) -> None:
     """What is written over must be what this command wrote before."""
-    for path, mark in ((args.record, '"findings"'), (args.html, "<title>")):
+    if args.record and args.html and args.record.resolve() == args.html.resolve():
+        raise Usage(f"{args.record}: --record and --html name one file; name two")
+    for path in (args.record, args.html):
         if path is None:
             continue
         if not path.parent.is_dir():
             raise Usage(f"{path}: there is no folder {path.parent}")
         try:
-            ours = not path.exists() or (path.stat().st_size == 0 or mark in path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
-            ours = False
-        if not ours:
+            fine = not (path.exists() or path.is_symlink()) or ours(path)
+        except (OSError, ValueError, RecursionError):
+            fine = False
+        if not fine:
             raise Usage(f"{path}: is there and was not written by this command, so it is kept; name another file")
 
 
@@ -808,65 +1034,82 @@ def put(record: dict, args: argparse.Namespace) -> None:
 def watch(args: argparse.Namespace, say=print) -> int:
     """Looks again when something was written; one line for each change of verdict or findings.
 
-    Returns 1 once a dead finding has stood for `--patience` generations, or when nothing is written for `--give-up`
-    seconds; at the end of the run, as without --watch.
+    Returns 1 once a dead finding has stood for `--patience` generations; at the end of the run, as without --watch; 3
+    when nothing is written, or nothing is there, for `--give-up` seconds.
     """
     cache: dict = {}
-    before, told, moved = None, None, time.monotonic()
+    moved = time.monotonic()
+    seen_before = looked = told = origin = before = None
     since: dict[str, int] = {}
+    failures = 0  # looks in a row at a file that could not be read: it may be rewritten just then
     while True:
-        record = None
+        record = error = None
         try:
-            place = Place(args.run)
-            now = place.signature()
-            if now != before:
-                before, moved = now, time.monotonic()
-                record = diagnose(args.run, args.config, args.rewards, args.full, cache)
-        except Usage as error:
-            if args.run.is_file() or (args.config and str(args.config) in str(error)):
+            now = Place(args.run).signature()
+            if now != seen_before:
+                seen_before, moved = now, time.monotonic()
+            if now != looked:
+                record = diagnose(args.run, args.config, args.rewards, args.full, cache, args.run_name)
+                looked, failures = now, 0
+        except (Usage, OSError) as problem:
+            error, failures = problem, failures + 1
+            if args.config and str(args.config) in str(problem):
                 raise
-            if time.monotonic() - moved > args.give_up:
-                raise Usage(
-                    f"{args.run}: nothing to read after {args.give_up:g} s; is it the run's output_dir?"
-                ) from None
+            if told is None and failures >= RETRIES and args.run.is_file():
+                raise  # it never could be read
         if record is not None:
             put(record, args)
+            step = record["run"]["steps"]
             shown = [f"{one['id']} ({one['severity']})" for one in record["findings"]]
             line = (record["verdict"], tuple(shown))
             if line != told:
-                say(
-                    f"step {record['run']['steps']}: {record['verdict']}; {', '.join(shown) or 'nothing found'}",
-                    flush=True,
-                )
+                say(shown_text(f"step {step}: {record['verdict']}; {', '.join(shown) or 'nothing found'}"), flush=True)
                 told = line
             count = record["run"]["generations"]
+            now_of = cache.get("origin")
+            other = None not in (origin, now_of) and now_of != origin  # the log of another run
+            if other or (before is not None and count < before):
+                since = {}
+            origin, before = now_of or origin, count
             dead = {one["id"] for one in record["findings"] if one["severity"] == "dead"}
             since = {id: since.get(id, count) for id in dead}
             lasting = sorted(id for id, begun in since.items() if count - begun >= args.patience)
             if lasting:
-                say(f"step {record['run']['steps']}: stop; {', '.join(lasting)} stood for {args.patience} generations",
-                    flush=True)  # fmt: skip
+                say(f"step {step}: stop; {', '.join(lasting)} stood for {args.patience} generations", flush=True)
                 return 1
             if record["run"]["state"] == "finished":
-                say(f"step {record['run']['steps']}: the run has ended, {record['verdict']}", flush=True)
+                say(f"step {step}: the run has ended, {record['verdict']}", flush=True)
                 return exit_code(record)
-        elif told is not None and time.monotonic() - moved > args.give_up:
-            say(f"nothing was written for {args.give_up:g} s: it hangs, was killed, or ended without a last checkpoint",
-                flush=True)  # fmt: skip
-            return 1
+        elif time.monotonic() - moved > args.give_up:
+            if told is None:
+                why = " ".join(str(error).split()) if error else "is it the run's output_dir?"
+                say(shown_text(f"nothing to read after {args.give_up:g} s: {why}"), flush=True)
+            else:
+                say(f"nothing was written for {args.give_up:g} s: it hangs, was killed, or ended without a last "
+                    "checkpoint", flush=True)  # fmt: skip
+            return SILENT
         time.sleep(args.watch)
 
 
 # ---- the command
 
 
+class Parser(argparse.ArgumentParser):
+    """Its messages repeat what was typed."""
+
+    def error(self, message: str):
+        super().error(shown_text(" ".join(message.split())))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="diagnose_run.py",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: diagnose_run.py runs/grpo --config grpo.yaml --html diagnosis.html\n"
-        "live:    diagnose_run.py runs/grpo --watch || scancel $JOB\n" + EXIT_CODES,
+        "live:    diagnose_run.py runs/grpo --watch; [ $? = 1 ] && scancel $JOB\n"
+        f"long texts: signs are looked for in the first {TEXT_MOST} characters of a text, shared words in 4000 of its "
+        "beginning and end\n" + EXIT_CODES,
     )
     parser.add_argument(
         "run",
@@ -887,6 +1130,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,NAME",
         default="",
         help="names of the reward functions, where there is no log and the columns hold more",
+    )
+    parser.add_argument(
+        "--run",
+        dest="run_name",
+        metavar="NAME",
+        help="which run, where an export holds several",
     )
     parser.add_argument("--full", action="store_true", help="read the texts of all completions files; show all of it")
     parser.add_argument("--json", action="store_true", help="the whole diagnosis as JSON")
@@ -912,7 +1161,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=3600.0,
         metavar="SECONDS",
-        help="with --watch: how long nothing may be written or be there (3600, judgement)",
+        help="with --watch: exit 3 when nothing was written or there for so long (3600, judgement)",
     )
     parser.add_argument(
         "--table", choices=("thresholds", "findings", "curves"), help="print a table of what is looked for"
@@ -926,8 +1175,8 @@ def main() -> int:
     args.rewards = [name for name in args.rewards.split(",") if name]
     if args.run is None and not args.table:
         parser.error("which run? give an output directory, or one of its files")
-    if args.watch is not None and not args.watch > 0:
-        parser.error(f"--watch {args.watch:g}: give seconds above 0")
+    if args.watch is not None and not 0 < args.watch <= 86400:
+        parser.error(f"--watch {args.watch:g}: give seconds above 0, a day (86400) at most")
     if args.patience < 1 or not args.give_up > 0:
         parser.error("--patience and --give-up must be above 0")
     try:
@@ -941,12 +1190,12 @@ def main() -> int:
             if args.json:
                 parser.error("--watch prints lines; the JSON of each look goes to --record")
             return watch(args)
-        record = diagnose(args.run, args.config, args.rewards, args.full)
+        record = diagnose(args.run, args.config, args.rewards, args.full, None, args.run_name)
         put(record, args)
-        print(json.dumps(record, indent=1) if args.json else as_text(record, args.full), flush=True)
+        print(json.dumps(record, indent=1) if args.json else shown_text(as_text(record, args.full)), flush=True)
         return exit_code(record)
     except Usage as error:
-        print(f"diagnose_run.py: {error}", file=sys.stderr)
+        print(shown_text("diagnose_run.py: " + " ".join(str(error).split())), file=sys.stderr)
         return 2
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -339,7 +339,7 @@ TEMPLATE = (
 {% macro bounded(items, limit) %}<ul>{% for item in items[:limit] %}<li>{{ said(item) }}</li>
 {% endfor %}</ul>{{ left(items|length, limit) }}{% endmacro %}
 """
-    + report.HEAD
+    + report.HEAD.replace("<title>", '<meta name="generator" content="diagnose_run.py">\n<title>', 1)
     + """\
 :root{--warn:#8a4b00;--warnbg:#fdf0dc}
 @media (prefers-color-scheme:dark){:root{--warn:#ffb86b;--warnbg:#3d2c12}}
