@@ -429,7 +429,8 @@ class Batch:
     spread: dict[str, float] = field(default_factory=dict)  # mean variance inside groups, times the weight squared
     constant: tuple[str, ...] = ()
     between: bool = False  # the groups' means differ
-    zero: float = math.nan  # share of advantages that are 0
+    zero: float = math.nan  # share of advantages that are 0; NaN where some are not known
+    unpaid: int = 0  # groups whose rewards differ and whose advantages are all 0
     read: bool = False  # whether texts were read
     copies: float = math.nan
     lengths: tuple[float, float, float] = (0.0, 0.0, 0.0)  # sums of xx, yy, xy inside groups
@@ -500,8 +501,20 @@ class Run:
         return logged, len(logged) < 2
 
     @functools.cached_property
+    def log_end(self) -> float:
+        """The log's last step with a gradient or a reward; -inf without a log."""
+        ends = [one.steps[-1] for name in ("reward", "grad_norm") if len(one := self.series.get(name, ()))]
+        return float(max(ends, default=-math.inf))
+
+    @functools.cached_property
+    def later(self) -> list[Batch]:
+        """Generations after the log's last row: a state is written with a checkpoint, a file with every logged step."""
+        return [one for one in self.batches if one.step > self.log_end] if math.isfinite(self.log_end) else []
+
+    @functools.cached_property
     def generations(self) -> int:
-        return max(len(self.series.get("reward", ())), len(self.batches))
+        """Generations seen: the log's rows and the files after them, or the files alone."""
+        return max(len(self.series.get("reward", ())) + len(self.later), len(self.batches))
 
     @functools.cached_property
     def dead_shares(self) -> tuple[Series | None, str]:
@@ -518,6 +531,11 @@ class Run:
         log = self.get("frac_reward_zero_std")
         blind = self.blind(files, log)
         if log is not None and not blind:
+            later = [one for one in self.later if one.groups]
+            if later:
+                steps, values = [one.step for one in later], [one.dead / one.groups for one in later]
+                return (Series(np.r_[log.steps, steps], np.r_[log.values, values]),
+                        f"`frac_reward_zero_std`, after step {log.steps[-1]:g} {len(later)} completions files")
             return log, "`frac_reward_zero_std`"
         if files is not None:
             return files, f"rewards per group in {len(grouped)} completions files"
@@ -534,7 +552,9 @@ class Run:
         if files is not None and log is not None:
             common, ours, theirs = np.intersect1d(files.steps, log.steps, return_indices=True)
             differ = len(common) and np.mean(np.abs(files.values[ours] - log.values[theirs]) > 0.1) > 0.5
-            if differ and (self.info.get("logging_steps", 1) == 1 or log.values.max() < 0.01):
+            zero = [one.zero > 1 - 1e-9 for one in self.batches if one.groups]  # advantages hold weights and scaling
+            sure = len(zero) >= LEAST and all(zero)
+            if differ and (sure or self.info.get("logging_steps", 1) == 1 or log.values.max() < 0.01):
                 return "`frac_reward_zero_std` is not what the rewards per group say: blind in this run"
         return ""
 
@@ -1041,8 +1061,16 @@ def _same(run: Run, mean: str, std: str, name: str | None) -> tuple[int, str, tu
         count = tail(flags)
         while count and abs(values.values[-count] - values.values[-1]) > 1e-6:  # one value for all of these rows
             count -= 1
-        steps = (values.steps[-count], values.steps[-1]) if count else (None, None)
-        return count, "rows", steps, float(values.values[-1]) if len(values) else math.nan, len(values)
+        value = float(values.values[-1]) if len(values) else math.nan
+        begun, last = (values.steps[-count], values.steps[-1]) if count else (None, None)
+        if run.later:  # what the log does not know yet
+            same = np.array([_one_reward(one, name) for one in run.later])
+            after, now = tail(np.abs(same - same[-1]) <= 1e-6), float(same[-1])
+            through = after == len(same) and count and abs(now - value) <= 1e-6
+            if not through:
+                count, begun = 0, run.later[-after].step if after else None
+            count, value, last = count + after, now, run.later[-1].step if after else None
+        return count, "rows and files" if run.later else "rows", (begun, last), value, len(values) + len(run.later)
     files = [one for one in run.batches if one.rows]
     if not files:
         return 0, "rows", (None, None), math.nan, 0
@@ -1058,17 +1086,30 @@ def _same(run: Run, mean: str, std: str, name: str | None) -> tuple[int, str, tu
     return count, "files", (files[-count].step if count else None, files[-1].step), value, len(files)
 
 
+def _one_reward(one: Batch, name: str | None) -> float:
+    """The one reward that all completions of a file got; NaN if they differ."""
+    if name is None:
+        return one.low if one.low == one.high else math.nan
+    return one.means.get(name, math.nan) if name in one.constant else math.nan
+
+
 def _earned(run: Run, name: str, count: int, value: float) -> bool:
     """Whether a reward rose to the value that all completions now get."""
     series = run.get(f"rewards/{name}/mean")
-    lived = series.finite().values[:-count] if series is not None else np.array([])
+    lived = _lived(run, series, count)
     return len(lived) >= LEAST and value > lived[:LEAST].mean() and value >= lived.max() - 1e-6
+
+
+def _lived(run: Run, series: Series | None, count: int) -> np.ndarray:
+    """The rows of a log before the last `count`, some of which may be files after the log's end."""
+    rows = max(count - len(run.later), 0)
+    return series.finite().values[: len(series.finite()) - rows] if series is not None else np.array([])
 
 
 def _won(run: Run, count: int, value: float) -> str:
     """Whether the reward rose to its end: then it is earned by all, and not broken."""
     reward = run.get("reward")
-    lived = reward.finite().values[:-count] if reward is not None else np.array([])
+    lived = _lived(run, reward, count)
     if len(lived) < LEAST:
         return ""
     first, most = lived[:LEAST].mean(), max(float(lived.max()), value)
@@ -1214,8 +1255,13 @@ def _dead_causes(run: Run) -> list[dict]:
     hard = sum(value == low for value in known) if top > low else 0
     said = f"{easy} dead groups at the best reward, {hard} at the worst, of {len(known)}" if known else ""
     cold = run.known("temperature")
+    unpaid, groups = sum(one.unpaid for one in run.batches), sum(one.groups for one in run.batches)
+    other = [cause("what differs is paid nothing: a weight of 0, or a column that is no reward",
+                   "reward_weights; --rewards names the rewards", True,
+                   f"in {unpaid} of {groups} groups the columns differ and every advantage is 0")] * bool(unpaid)
     copies = [one.copies for one in run.batches if one.read and not math.isnan(one.copies)]
     return [
+        *other,
         cause("prompts are too hard", "dead groups at the lowest reward", hard > easy if known and top > low else None,
               said),
         cause("prompts are too easy", "dead groups at the highest reward",
@@ -1877,7 +1923,7 @@ def _destroyed(run: Run) -> Outcome:
         yield unmeasured("policy-collapse", "no `reward` with `reward_std`", LOG)
         return
     count, _, steps, value, total = _same(run, "reward", "reward_std", None)
-    lived = total - count
+    lived = len(reward) - max(count - len(run.later), 0)  # `count` may hold files after the log's end
     first = float(reward.values[: max(1, lived)].mean())
     changed = []
     for name, least in (("completions/clipped_ratio", None), ("entropy", 1.5), ("completions/mean_length", 1.5)):
@@ -2284,6 +2330,10 @@ def notes(run: Run) -> list[str]:
         said.append("`frac_reward_zero_std` was not believed: " + run.blind(None, None) if run.blind(None, None) else
                     "`frac_reward_zero_std` was not believed: it differs from the rewards per group (in float32 eight "
                     "rewards of 0.6 have a std above 0)")  # fmt: skip
+    if run.later:
+        said.append(f"the log ends at step {run.log_end:g}, {run.later[-1].step - run.log_end:g} steps behind the "
+                    f"completions: {len(run.later)} files after it tell of dead groups and constant rewards, nothing "
+                    "tells of gradient, entropy or lengths there")  # fmt: skip
     if run.known("importance_sampling_level") == "sequence":
         said.append("`clip_ratio/region_mean` of 0.3 to 0.7 is normal: it counts sequences")
     if run.info.get("logging_steps", 1) > 1:
@@ -2476,7 +2526,8 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
     advantage = np.array([math.nan if value is None else value for value in logged], float)
     finite = total[np.isfinite(total)]
     made.none, made.infinite = int((~scored).sum()) if len(rewards) else 0, int(np.isinf(matrix).any(axis=0).sum())
-    made.zero = float(np.mean(np.abs(advantage) < 1e-9))
+    said = np.isfinite(advantage)
+    made.zero = float(np.mean(np.abs(advantage) < 1e-9)) if said.all() else math.nan
     if len(finite):
         made.low, made.high = float(finite.min()), float(finite.max())
     for name, values in zip(rewards, matrix):
@@ -2489,8 +2540,13 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
         found = run_length(prompts)
         if size is None or (found is not None and found % size):  # a config of another run
             size = found
+    guessed = size is None and prompts is not None and len(set(map(repr, prompts))) == 1
+    if guessed:  # one prompt for all: a run of equal prompts is no group
+        size = count if made.zero > 1 - 1e-9 else _by_advantage(total, advantage)
     if rewards and size and size > 1 and count % size == 0:
-        _grouped(made, matrix, weight, total, size, prompts, separate)
+        _grouped(made, matrix, weight, total, size, prompts, separate, advantage)
+        if guessed and made.zero > 1 - 1e-9:
+            made.size = 0  # all groups are dead, whatever their size
     if texts and "completion" in columns:
         _texts(made, columns, rewards, matrix, total, advantage, size if made.groups else 0, file)
     return made
@@ -2509,15 +2565,32 @@ def run_length(prompts: list) -> int | None:
         else:
             runs.append(1)
             last = prompt
-    size = math.gcd(*runs) if runs else 0
+    size = math.gcd(*runs) if len(runs) > 1 else 0
     return size if size > 1 else None
 
 
-def _grouped(made: Batch, matrix, weight, total, size: int, prompts, separate: bool) -> None:
+def _by_advantage(total: np.ndarray, advantage: np.ndarray) -> int | None:
+    """The greatest group size for which advantages follow rewards: equal for equal ones, summing to 0.
+
+    >>> _by_advantage(np.array([0.0, 1.0, 1.0, 0.0]), np.array([-1.0, 1.0, 1.0, -1.0]))
+    4
+    """
+    count = len(total)
+    if not (np.isfinite(total).all() and np.isfinite(advantage).all()):
+        return None
+    for size in (one for one in range(count, 1, -1) if count % one == 0):
+        groups = zip(total.reshape(-1, size), advantage.reshape(-1, size))
+        if all(abs(gains.sum()) <= 1e-3 * size and all(np.ptp(gains[paid == one]) <= 1e-4 for one in set(paid.tolist()))
+               for paid, gains in groups):  # fmt: skip
+            return size
+    return None
+
+
+def _grouped(made: Batch, matrix, weight, total, size: int, prompts, separate: bool, advantage) -> None:
     groups = total.reshape(-1, size)
     made.size, made.groups = size, len(groups)
     spread = made.high - made.low if math.isfinite(made.high) else 0.0
-    parts = matrix.reshape(len(matrix), -1, size)
+    parts, gains = matrix.reshape(len(matrix), -1, size), advantage.reshape(-1, size)
     middles = []
     for place, values in enumerate(groups):
         known = values[~np.isnan(values)]
@@ -2531,6 +2604,9 @@ def _grouped(made: Batch, matrix, weight, total, size: int, prompts, separate: b
             made.dead += 1
             if len(known) and not killed:
                 middles.append(float(known[0]))
+        elif np.all(np.abs(gains[place]) < 1e-9):  # no weight, or a column that is no reward: advantages know
+            made.dead += 1
+            made.unpaid += 1
         else:
             middles.append(float(known.mean()))
             made.tiny += spread > 0 and gap < 0.01 * spread

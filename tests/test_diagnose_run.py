@@ -177,7 +177,8 @@ def prompt_only(share: float, many=100) -> list:
     rows = []
     for group in range(many):
         live = group >= round(share * many)
-        rows += [(f"p{group}", f"text {group} {place}", [group / many + (place * 0.1 if live else 0)], 0.0)
+        rows += [(f"p{group}", f"text {group} {place}", [group / many + (place * 0.1 if live else 0)],
+                  place - 1.5 if live else 0.0)
                  for place in range(4)]  # fmt: skip
     return rows
 
