@@ -25,6 +25,9 @@ import numpy as np
 SEVERITIES = {"dead": "cannot learn", "waste": "costs rollouts or time", "tell": "know it"}
 JUDGEMENT = "judgement"
 MOST, SOME, LITTLE, FEW = 0.5, 0.3, 0.2, 0.05  # shares that confirm or refute a cause (judgement)
+NEAR = 0.9  # share of its best at which a reward counts as won (judgement)
+PENALTY = re.compile(r"penal|punish|overlong|repet", re.IGNORECASE)  # names of rewards whose best is 0 (judgement)
+RIGHT = re.compile(r"acc|correct|exact|solv|match|verif|pass", re.IGNORECASE)  # names of rewards for right answers
 LIVE = 8  # live groups before length is held against advantage (judgement)
 LEAST = 3  # generations before a run is judged at all: one batch is chance (judgement)
 
@@ -73,6 +76,16 @@ THRESHOLDS = (
        "and nothing was written for 10 minutes (judgement)"),
     _T("non-finite-gradient", "non-finite-gradient", "last rows with NaN, inf or null `grad_norm`", "at least", 3,
        "rows", "dead", JUDGEMENT),
+    _T("non-finite-gradient-share", "non-finite-gradient", "share of rows with NaN, inf or null `grad_norm`",
+       "at least", 0.5, "", "dead", JUDGEMENT),
+    _T("non-finite-gradient-some", "non-finite-gradient", "share of rows with NaN, inf or null `grad_norm`",
+       "at least", 0.1, "", "waste", JUDGEMENT),
+    _T("not-a-number", "not-a-number", "rows of a metric, none of them a finite number", "at least", 3, "rows", "tell",
+       JUDGEMENT),
+    _T("kl-infinite", "not-a-number", "rows with an infinite `kl`", "at least", 1, "rows", "waste",
+       "TRL 1.16 source: with `beta` it is part of the loss"),
+    _T("rate-zero", "rate-zero", "rows of `learning_rate`, all of them 0", "at least", 3, "rows", "dead",
+       "an update is the rate times a direction"),
     _T("non-finite-reward", "non-finite-reward", "generations with an infinite reward", "at least", 1, "generations",
        "waste", "run: one inf kills its group"),
     _T("non-finite-reward-dead", "non-finite-reward", "share of generations with an infinite reward", "at least", 0.5,
@@ -96,6 +109,12 @@ THRESHOLDS = (
        "dead", JUDGEMENT),
     _T("reward-won", "constant-reward", "last rows with one `reward`, near the best of the run", "at least", 10, "rows",
        "waste", JUDGEMENT, "after rewards that differed and rose"),
+    _T("constant-reward-files", "constant-reward", "groups in the last files, all with one reward", "at least", 16,
+       "groups", "dead", JUDGEMENT, "where only files were read"),
+    _T("unscored-reward", "silent-reward", "rows with `rewards/<name>/mean`, none of them a number", "at least", 10,
+       "rows", "waste", JUDGEMENT, "and other rewards vary"),
+    _T("silent-from-the-start", "silent-reward", "rows with one `rewards/<name>/mean` and std 0, all of the run",
+       "at least", 10, "rows", "tell", JUDGEMENT, "above 0, or a penalty of 0"),
     _T("silent-reward", "silent-reward", "last rows with one `rewards/<name>/mean` and std 0", "at least", 10, "rows",
        "waste", JUDGEMENT, "and other rewards vary"),
     _T("prompt-only-reward", "prompt-only-reward", "share of groups with one reward", "at least", 0.95, "", "dead",
@@ -109,6 +128,14 @@ THRESHOLDS = (
        "judgement, from p^G + (1-p)^G at pass rates of 20-80 %"),
     _T("dead-groups-waste", "dead-groups", "share of groups with one reward", "above", 0.5, "", "waste",
        "judgement, from p^G + (1-p)^G at pass rates of 20-80 %"),
+    _T("dead-groups-solved", "dead-groups", "share of groups with one reward", "above", 0.8, "", "waste", JUDGEMENT,
+       "after a `reward` that rose to 0.9 of its best"),
+    _T("dead-groups-few", "dead-groups", "groups seen since they are dead", "below", 16, "groups", "waste", JUDGEMENT,
+       "then it is not yet dead; a row counts as one group where their number is not known"),
+    _T("no-gradient-share", "no-gradient", "share of rows with `grad_norm` exactly 0", "at least", 0.9, "", "dead",
+       JUDGEMENT),
+    _T("no-gradient-some", "no-gradient", "share of rows with `grad_norm` exactly 0", "at least", 0.5, "", "waste",
+       JUDGEMENT),
     _T("no-gradient", "no-gradient", "last rows with `grad_norm` exactly 0", "at least", 3, "rows", "dead",
        "run; trl#3857"),
     _T("sampler-dead", "sampler-mismatch", "`sampling/importance_sampling_ratio/mean`", "below", 0.1, "", "dead",
@@ -141,7 +168,7 @@ THRESHOLDS = (
        "with `entropy-collapse`, off-policy"),
     _T("entropy-rise", "entropy-rise", "`entropy` / its first rows", "above", 2.0, "times", "tell", JUDGEMENT),
     _T("clipping", "clipping", "`clip_ratio/region_mean`", "above", 0.3, "", "waste", JUDGEMENT,
-       "per token; per sequence (GSPO) it is normal"),
+       "per token; per sequence (GSPO) it is normal, so a tell where the config does not say which"),
     _T("clipping-long", "clipping-long", "`completions/mean_length`", "at least", 1000, "tokens", "waste", JUDGEMENT,
        "with `clipping`"),
     _T("inert-settings", "inert-settings", "last rows with `clip_ratio/region_mean` exactly 0", "at least", 10, "rows",
@@ -155,7 +182,7 @@ THRESHOLDS = (
     _T("part-falls", "part-falls", "share of the run over which one reward falls and `reward` rises", "at least", 0.3,
        "", "tell", JUDGEMENT),
     *(_T(name, name, f"share of the best-paid texts with {what}", "at least", 0.3, "", "waste", JUDGEMENT,
-         "and twice the share among the worst paid")
+         "and twice the share among the worst paid; a tell where a reward for right answers rises and nothing falls")
       for name, what in _SIGNS.items()),
     *(_T(f"{name}-grown", name, f"share of all texts with {what}, in the last third of the files", "at least", 0.8, "",
          "waste", JUDGEMENT, "and twice the share of the first third, while `reward` rises")
@@ -170,6 +197,12 @@ THRESHOLDS = (
        "above", 0.3, "", "tell", "judgement; run: 0.001 becomes an advantage of 1", 'with `scale_rewards="group"`'),
     _T("not-moving", "not-moving", "generations without a trend in `reward`", "at least", 100, "generations", "tell",
        "judgement; a trend is 2 standard errors"),
+    _T("not-moving-long", "not-moving", "generations without a trend in `reward`", "at least", 1000, "generations",
+       "waste", "judgement; a trend is 2 standard errors"),
+    _T("reward-falls", "reward-falls", "fall of `reward` from its first to its last third", "above", 4,
+       "standard errors", "waste", JUDGEMENT, "and above a tenth of what it was, over 20 rows or more"),
+    _T("not-moving-bf16", "not-moving", "generations without a trend in `reward`", "at least", 40, "generations",
+       "waste", "judgement; a trend is 2 standard errors", "and weights in bf16 at a rate that rounds"),
     _T("not-moving-rate", "not-moving", "generations without a trend in `reward`", "at least", 20, "generations",
        "waste", "judgement; a trend is 2 standard errors", "and a `learning_rate` that explains it"),
     _T("rate-low", "not-moving", "`learning_rate` at its peak", "below", 5e-7, "", "waste",
@@ -196,7 +229,7 @@ THRESHOLDS = (
        JUDGEMENT),
     _T("several-runs", "several-runs", "times that the steps begin again", "at least", 1, "times", "tell", "run"),
     _T("duplicate-names", "duplicate-names", "reward functions that share a name", "at least", 1, "names", "waste",
-       "TRL 1.16 source: one column, one metric for both"),
+       "TRL 1.16 source: one column, one metric for both", "by the config; a tell where only the log hints at it"),
     _T("unlike-expected", "unlike-expected", "mean `reward` of the last five steps, below the lowest of three seeds by",
        "above", 0.4, "reward", "waste", "judgement: above the gap between two of the seeds", "for examples/sums.yaml"),
     _T("columns-differ", "columns-differ", "reward names in only one of log and completions", "at least", 1, "names",
@@ -221,7 +254,8 @@ class Kind:
     explains: tuple[str, ...] = ()
 
 
-_NO_SIGNAL = ("prompt-only-reward", "dead-groups", "no-gradient", "not-moving", "silent-reward", "length-bias")
+_NO_SIGNAL = ("prompt-only-reward", "dead-groups", "no-gradient", "not-moving", "silent-reward", "length-bias",
+              "reward-falls")  # fmt: skip
 _SIGN = "a sign in a text proves nothing: read the rows"
 _LED_TO = ("entropy-collapse", "entropy-collapse-off-policy", "duplicate-completions", "constant-reward", "dead-groups",
            "no-gradient", "not-moving", "length-bias", "part-falls")  # fmt: skip
@@ -230,17 +264,18 @@ KINDS = {
     "non-finite-gradient": Kind(
         "The gradient is not a number", "a null `clip_ratio/low_min` is something else: everything was masked",
         explains=("constant-reward", *_NO_SIGNAL, "all-cut", "cut-answers", "entropy-collapse",
-                  "entropy-collapse-off-policy", "duplicate-completions", "non-finite-reward"),
+                  "entropy-collapse-off-policy", "duplicate-completions", "non-finite-reward", "not-a-number"),
     ),
+    "rate-zero": Kind("The learning rate is 0", "warm-up begins at 0, and leaves it", explains=("not-moving",)),
     "policy-collapse": Kind(
         "The policy was destroyed", "not a reward that broke: the texts changed with it",
         explains=("all-cut", "cut-answers", "constant-reward", *_NO_SIGNAL, "entropy-collapse",
                   "entropy-collapse-off-policy", "entropy-rise", "duplicate-completions", "kl-growth", "length-growth",
-                  "grad-spikes", "throughput-drop", "masked-away"),
+                  "grad-spikes", "throughput-drop", "masked-away", "not-a-number"),
     ),
     "all-none": Kind(
         "The rewards return None", "not a low reward: None means unscored, and `frac_reward_zero_std` shows 0",
-        explains=("constant-reward", *_NO_SIGNAL, "non-finite-reward"),
+        explains=("constant-reward", *_NO_SIGNAL, "non-finite-reward", "not-a-number"),
     ),
     "non-finite-reward": Kind(
         "A reward is infinite", "NaN is no such fault: TRL takes it as None",
@@ -249,7 +284,7 @@ KINDS = {
     "masked-away": Kind(
         "The mask removes the completions", "the filter itself is sound where few answers are cut", None,
         ("all-cut", "cut-answers", "constant-reward", *_NO_SIGNAL, "entropy-collapse", "entropy-collapse-off-policy",
-         "inert-settings"),
+         "inert-settings", "not-a-number"),
     ),
     "all-cut": Kind(
         "Answers are cut at the limit", "`mask_truncated_completions=True` is no cure here: it masks what is left",
@@ -319,6 +354,8 @@ KINDS = {
     "tool-failures": Kind("Tool calls fail", "a model that calls no tool has a frequency of 0, not of 1"),
     "part-falls": Kind("One reward falls while the sum rises", "a trade may be wanted: then weigh it"),
     "not-moving": Kind("The reward has no trend", "a plateau at the ceiling is success; the gradient is alive"),
+    "reward-falls": Kind("The reward falls", "a curriculum that becomes harder looks alike"),
+    "not-a-number": Kind("A metric is no number", "not absent, and not fine: it was logged as NaN, inf or null"),
     "sampler-drift": Kind("Sampler and trainer disagree", "0.03 nats are bf16 noise (Fast-LLM#525)"),
     "reward-dominance": Kind(
         "One reward decides", "a saturated second reward does not vary and is not drowned", "reward-dominance",
@@ -798,17 +835,22 @@ def _finite_gradient(run: Run) -> Outcome:
         yield unmeasured("non-finite-gradient", "no `grad_norm`", LOG)
         return
     bad = ~np.isfinite(series.values)
-    count = tail(bad)
-    if BY_KEY["non-finite-gradient"].hit(count):
+    count, share = tail(bad), float(bad.mean())
+    enough = len(bad) >= 10  # a share of fewer rows is chance
+    key = "non-finite-gradient" if BY_KEY["non-finite-gradient"].hit(count) else next(
+        (key for key in ("non-finite-gradient-share", "non-finite-gradient-some") if enough and BY_KEY[key].hit(share)),
+        None)  # fmt: skip
+    if key:
+        begun = series.steps[-count if key == "non-finite-gradient" else int(np.argmax(bad))]
         yield finding(
-            "non-finite-gradient", "non-finite-gradient",
-            [told("grad_norm", f"`grad_norm` is NaN, inf or null in the last {count} of {len(series)} rows",
-                  (series.steps[-count], series.steps[-1]), rows=count)],
+            "non-finite-gradient", key,
+            [told("grad_norm", f"`grad_norm` is NaN, inf or null in the last {count} of {len(series)} rows, and in "
+                  f"{share:.0%} of all", (begun, series.steps[-1]), rows=count, share=share)],
             [cause("weights became NaN: learning rate, or fp16 overflow", "the rows before: does `grad_norm` climb?",
                    True if run.known("fp16") else None, "fp16 is on" if run.known("fp16") else ""),
              cause("an infinite reward or log-probability", "`reward` and sampling/* of the same rows")],
             [setting("bf16 in place of fp16, a lower rate, from the checkpoint before", fp16=False, bf16=True,
-                     max_grad_norm=0.2)], share=count / len(series),
+                     max_grad_norm=0.2)], share=share,
         )  # fmt: skip
     else:
         yield fine("non-finite-gradient", f"`grad_norm` is a number in {int((~bad).sum())} of {len(bad)} rows")
@@ -997,7 +1039,12 @@ def _constant(run: Run) -> Outcome:
         yield unmeasured("silent-reward", "neither `rewards/<name>/mean` nor completions", LOG)
         return
     count, where, steps, value, total = _same(run, "reward", "reward_std", None)
-    if BY_KEY["constant-reward"].hit(count) and (won := _won(run, count, value)):
+    key, long = "constant-reward", BY_KEY["constant-reward"].hit(count)
+    if where == "files":  # a file may hold one group or a hundred
+        last = [one for one in run.batches if one.rows][total - count :]
+        key = "constant-reward-files"
+        long = count >= LEAST and BY_KEY[key].hit(sum(one.groups or one.rows / 8 for one in last))
+    if long and (won := _won(run, count, value)):
         yield finding(
             "constant-reward", "reward-won",
             [told("reward", f"`reward` rose to {value:g} and is that for every completion in the last {count} of "
@@ -1007,9 +1054,9 @@ def _constant(run: Run) -> Outcome:
             [setting("stop here, or go on with harder prompts")], share=count / max(total, 1), rows=run.rows("last"),
             isnt="not a broken reward: it told answers apart before",
         )  # fmt: skip
-    elif BY_KEY["constant-reward"].hit(count):
+    elif long:
         yield finding(
-            "constant-reward", "constant-reward",
+            "constant-reward", key,
             [told("reward", f"`reward` is {value:g} for every completion in the last {count} of {total} {where}",
                   steps, last=value, rows=count)],
             _constant_causes(run, value), _constant_fix(run), share=count / max(total, 1), rows=run.rows("last"),
@@ -1026,19 +1073,33 @@ def _constant(run: Run) -> Outcome:
         return
     silent = []
     for name in run.rewards:
+        logged = run.series.get(f"rewards/{name}/mean")
+        if logged is not None and np.isnan(logged.values).all() and BY_KEY["unscored-reward"].hit(len(logged)):
+            silent.append((name, len(logged), "rows", (logged.steps[0], logged.steps[-1]), math.nan, len(logged)))
+            continue
         count, where, steps, value, total = _same(run, f"rewards/{name}/mean", f"rewards/{name}/std", name)
         if BY_KEY["silent-reward"].hit(count):
             silent.append((name, count, where, steps, value, total))
-    top = [one for one in silent if one[4] == 1 or _earned(run, one[0], one[1], one[4])]  # it has done its work
+    # It has done its work: it rose to this, or fell to no penalty at all.
+    top = [one for one in silent if _earned(run, one[0], one[1], one[4]) or (one[4] == 1 and one[1] < one[5])]
     silent = [one for one in silent if one not in top]
+    # From the first row on: a default, a format that is never missed, a penalty that is never due.
+    always = [one for one in silent if one[1] == one[5] and (one[4] > 0 or (one[4] == 0 and PENALTY.search(one[0])))]
+    mild = len(always) == len(silent)
+    silent = silent if mild else [one for one in silent if one not in always]
+    key = "silent-from-the-start" if mild else "silent-reward"
+    if silent and all(math.isnan(one[4]) for one in silent):
+        key = "unscored-reward"
     if silent:
         tag = run.text_counts
         yield finding(
-            "silent-reward", "silent-reward",
-            [told(f"rewards/{name}/mean", f"`rewards/{name}/mean` is {value:g} for every completion in the last "
+            "silent-reward", key,
+            [told(f"rewards/{name}/mean", f"`rewards/{name}/mean` is no number in all {total} rows: it scores nothing"
+                  if math.isnan(value) else f"`rewards/{name}/mean` is {value:g} for every completion in the last "
                   f"{count} of {total} {where}", steps, last=value) for name, count, where, steps, value, total
              in silent],
-            [cause("the template already wrote the opening tag into the prompt", "completions hold `</think>` and no "
+            [*([cause("nothing is wrong: every completion earns it, or no penalty is due", "read ten rows")] * mild),
+             cause("the template already wrote the opening tag into the prompt", "completions hold `</think>` and no "
                    "`<think>`", None if not tag["read"] else tag["think-closed-only"] > SOME * tag["read"],
                    f"{tag['think-closed-only']} of {tag['read']} texts close a tag they did not open"),
              *_constant_causes(run, silent[0][4])],
@@ -1217,15 +1278,23 @@ def _groups(run: Run) -> Outcome:
         yield fine("prompt-only-reward", "rewards differ inside groups, or not even between them")
     hit = level(shares, "dead-groups", "dead-groups-waste")
     if hit:
+        key, severity, solved = hit.threshold.key, hit.severity, ""
+        if severity == "dead":
+            count = int((shares.finite().steps >= hit.steps[0]).sum() * _per_row(run))
+            solved = _solved(run)
+            if solved or BY_KEY["dead-groups-few"].hit(count):
+                key, severity = "dead-groups-solved" if solved else "dead-groups-few", None
         yield finding(
-            "dead-groups", hit.threshold.key,
+            "dead-groups", key,
             [seen("dead groups", shares, f"{_recent(shares):.0%} of the groups have one reward, {hit.when} ({where})"),
              *([seen("reward", run.get("reward"))] if run.get("reward") else [])],
-            _dead_causes(run),
-            [setting("keep prompts that pass 20-80 % of the time (judgement); TRL cannot resample"),
+            [*([cause("the prompts are solved", "`reward` near its best; read ten rows: are they right?", None, solved)]
+               if solved else []), *_dead_causes(run)],
+            [*([setting("harder prompts, or stop here")] if solved else []),
+             setting("keep prompts that pass 20-80 % of the time (judgement); TRL cannot resample"),
              setting("a larger group finds more that differ", num_generations=max(16, 2 * _size(run))),
              setting(temperature=1.0)],
-            severity=hit.severity, share=hit.share, steps=hit.steps, rows=run.rows("dead"),
+            severity=severity, share=hit.share, steps=hit.steps, rows=run.rows("dead"),
         )  # fmt: skip
     else:
         yield fine("dead-groups", f"{_recent(shares):.0%} of the groups have one reward ({where})")
@@ -1234,6 +1303,26 @@ def _groups(run: Run) -> Outcome:
 def _groups_live(run: Run) -> bool:
     shares, _ = run.dead_shares
     return shares is not None and len(shares.finite()) > 0 and not BY_KEY["dead-groups-waste"].hit(_recent(shares))
+
+
+def _per_row(run: Run) -> float:
+    """Groups that a row of the log (or a file) stands for; 1 where nothing tells."""
+    grouped = [one.groups for one in run.batches if one.groups]
+    if grouped:
+        return float(np.mean(grouped))
+    size, whole = run.known("num_generations"), run.known("generation_batch_size")
+    return max(1.0, whole / size) if size and whole else 1.0
+
+
+def _solved(run: Run) -> str:
+    """Whether the reward rose to near the best that was seen: dead groups are then a success."""
+    reward = run.get("reward")
+    if reward is None or rises(reward) <= 0 or run.later:
+        return ""
+    highs = [one.high for one in run.batches if math.isfinite(one.high)]
+    best = max([*highs, float(reward.finite().values.max()), *([1.0] if len(run.rewards) == 1 else [])])
+    now = _recent(reward)
+    return f"`reward` rose to {now:.3g} of at most {best:.3g}" if best > 0 and now >= NEAR * best else ""
 
 
 def _size(run: Run) -> int:
@@ -1295,20 +1384,26 @@ def _gradient(run: Run) -> Outcome:
     flags = series.values == 0
     count = tail(flags)
     share = float(flags.mean())
-    if BY_KEY["no-gradient"].hit(count):
-        rate = run.get("learning_rate")
+    key = "no-gradient" if BY_KEY["no-gradient"].hit(count) else next(
+        (key for key in ("no-gradient-share", "no-gradient-some")
+         if len(series) >= 10 and BY_KEY[key].hit(share) and flags[-window(len(flags)) :].any()), None)  # fmt: skip
+    shares = run.dead_shares[0]
+    now = shares.finite().values[-count:] if shares is not None and count else np.array([])
+    few = (key == "no-gradient" and len(now) and BY_KEY["dead-groups"].hit(now.mean())
+           and BY_KEY["dead-groups-few"].hit(count * _per_row(run)))  # fmt: skip
+    if key:
+        begun = series.steps[-count if key == "no-gradient" else int(np.argmax(flags))]
         yield finding(
-            "no-gradient", "no-gradient",
+            "no-gradient", key,
             [told("grad_norm", f"`grad_norm` is exactly 0 in the last {count} rows, {share:.0%} of {len(series)}",
-                  (series.steps[-count], series.steps[-1]), rows=count, share=share)],
+                  (begun, series.steps[-1]), rows=count, share=share)],
             [cause("all advantages are 0", "the groups' rewards in the completions files"),
              cause("nothing is trainable, or LoRA's B is exactly 0", "trainable parameters; the adapter's weights"),
              cause("importance weights are 0", "sampling/importance_sampling_ratio/mean")],
             [setting("find out which of these it is: log every step and keep the completions",
                      logging_steps=1, log_completions=True)],
-            share=share,
+            share=share, severity="waste" if few else None,
         )  # fmt: skip
-        del rate
     else:
         yield fine(
             "no-gradient", f"`grad_norm` {_recent(series):.3g} now; exactly 0 in {share:.0%} of {len(series)} rows"
@@ -1555,7 +1650,8 @@ def _clip(run: Run) -> Outcome:
                          steps_per_generation=run.known("gradient_accumulation_steps") or 1),
                  *([setting(importance_sampling_level="sequence", loss_type="grpo", epsilon=3e-4, epsilon_high=4e-4)]
                    if long else [setting(loss_type="cispo", epsilon_high=5.0)])],
-                severity=hit.severity, share=hit.share, steps=hit.steps,
+                severity=hit.severity if run.known("importance_sampling_level") else "tell", share=hit.share,
+                steps=hit.steps,
             )  # fmt: skip
         else:
             for id in ("clipping", "clipping-long"):
@@ -1673,7 +1769,8 @@ def _against(run: Run, other: Series) -> float:
     peak = int(np.flatnonzero(values >= values.max() - 1e-9)[-1])
     fall = values[peak] - values[-1]
     noise = np.std(np.diff(other.finite().values)) if len(other.finite()) > 3 else 0.0
-    if fall <= 0.02 * max(abs(values[peak]), 1e-9) or (len(other.finite()) > 20 and fall <= noise):
+    few = len(other.finite()) <= 20  # a few evaluations on a few prompts: a twentieth is noise (judgement)
+    if fall <= (FEW if few else 0.02) * max(abs(values[peak]), 1e-9) or fall <= noise:
         return 0.0
     if len(reward.finite()) and _recent(reward) <= _at(reward, steps[peak]):
         return 0.0
@@ -1782,7 +1879,21 @@ def _gamed(run: Run) -> tuple[bool | None, str]:
     said = (
         [f"{SIGNS[name]}: {text}" for name in SIGNS if (text := _paid_for(run, name, *found[name])[0])] if best else []
     )
-    return (True, said[0]) if said else (None, "")
+    return (_worse(run) or None, said[0]) if said else (None, "")
+
+
+def _worse(run: Run) -> bool:
+    """Whether the held-out reward or one of the rewards fell while the sum rose: what a game does to the rest."""
+    others = [("held-out-falls", run.get("eval_reward"))]
+    others += [("part-falls", run.get(f"rewards/{name}/mean")) for name in run.rewards if len(run.rewards) > 1]
+    return any(BY_KEY[key].hit(_against(run, one)) for key, one in others
+               if one is not None and (key == "held-out-falls" or rises(one) < 0))  # fmt: skip
+
+
+def _right(run: Run) -> bool:
+    """Whether a reward that is named for right answers rises."""
+    parts = [run.get(f"rewards/{name}/mean") for name in run.rewards if RIGHT.search(name)]
+    return any(rises(one) > 0 for one in parts if one is not None)
 
 
 @check(*SIGNS)
@@ -1793,6 +1904,7 @@ def _hacking(run: Run) -> Outcome:
             yield unmeasured(name, "no completions with advantages above 0 were read", _more(run))
         return
     read = [one for one in run.batches if one.read]
+    worse, right = _worse(run), _right(run)
     for name, (high, low) in found.items():
         paid, key = _paid_for(run, name, high, low)
         if not paid and not (name == "touches-tests" and BY_KEY[name].hit(high)):
@@ -1802,9 +1914,11 @@ def _hacking(run: Run) -> Outcome:
             name, key if paid else name,
             [told("completions", f"{SIGNS[name]}: {paid or f'in {high:.0%} of the best-paid texts'}",
                   (read[0].step, read[-1].step), best=high, worst=low)],
-            [cause("the reward pays for it", "score a row with and without it", True if paid else None, paid),
-             cause("right answers happen to look like that", "read the rows")],
-            [setting("mend the reward so that the sign earns nothing, then start again from the checkpoint before")],
+            [cause("the reward pays for it", "score a row with and without it", True if paid and worse else None, paid),
+             cause("right answers happen to look like that", "read the rows", None,
+                   "a reward for right answers rises too" if right else "")],
+            severity="tell" if right and not worse else None,
+            fix=[setting("mend the reward: the sign must earn nothing; then start again from the checkpoint before")],
             share=max(high, _grown(run, name)[1]), rows=run.rows(f"sign:{name}", 5),
         )  # fmt: skip
 
@@ -1887,7 +2001,9 @@ def _flat(run: Run) -> Outcome:
     half = not lora and "bfloat16" in (run.known("dtype"), kwargs.get("dtype") if isinstance(kwargs, dict) else None)
     low = not math.isnan(rate) and rate > 0 and BY_KEY["rate-low-lora" if lora else "rate-low"].hit(rate)
     rounding = half and BY_KEY["rate-low-bf16"].hit(rate)
-    key = "not-moving-rate" if low or rounding else "not-moving"
+    key = "not-moving-rate" if low else "not-moving-bf16" if rounding else "not-moving"
+    if key == "not-moving" and BY_KEY["not-moving-long"].hit(len(values)):
+        key = "not-moving-long"
     if not BY_KEY[key].hit(len(values)):
         yield unmeasured("not-moving", f"{len(values)} rows: too few to tell a trend from chance",
                          f"wait for {BY_KEY['not-moving'].value:g}")  # fmt: skip
@@ -1913,6 +2029,83 @@ def _flat(run: Run) -> Outcome:
         [setting("weights in fp32: give the model as a string", dtype="float32") if rounding else
          setting("LoRA", learning_rate=2e-5) if lora else
          setting("full fine-tuning; 2e-5 with LoRA", learning_rate=1e-6)],
+    )  # fmt: skip
+
+
+@check("rate-zero", "reward-falls")
+def _rate_and_fall(run: Run) -> Outcome:
+    logged = run.get("learning_rate")
+    if logged is None:
+        yield unmeasured("rate-zero", "no `learning_rate`", LOG)
+    elif not logged.finite().values.any() and BY_KEY["rate-zero"].hit(len(logged.finite())):
+        yield finding(
+            "rate-zero", "rate-zero",
+            [seen("learning_rate", logged, f"`learning_rate` is 0 in all {len(logged)} rows")],
+            [cause("learning_rate is 0 in the config", "the config",
+                   None if run.settings is None else run.known("learning_rate") == 0, run.where("learning_rate")),
+             cause("the schedule ended before: resumed after its last step", "global_step against max_steps"),
+             cause("a warm-up longer than the run", "warmup_steps")],
+            [setting("full fine-tuning; 2e-5 with LoRA", learning_rate=1e-6)],
+        )  # fmt: skip
+    else:
+        yield fine("rate-zero", f"`learning_rate` {_rate(run):.3g} at its peak")
+    reward = run.get("reward")
+    values = reward.finite().values if reward is not None else np.array([])
+    if len(values) < 20:
+        yield unmeasured("reward-falls", f"{len(values)} rows with a reward", "wait for 20")
+        return
+    third = len(values) // 3
+    first, last = values[:third], values[-third:]
+    fall = float(first.mean() - last.mean())
+    error = math.sqrt(first.var(ddof=1) / third + last.var(ddof=1) / third)
+    sure = fall / max(error, 1e-9)
+    if BY_KEY["reward-falls"].hit(sure) and fall > 0.1 * max(abs(first.mean()), 1e-9):
+        entropy = run.get("entropy")
+        yield finding(
+            "reward-falls", "reward-falls",
+            [seen("reward", reward, f"`reward` fell from {first.mean():.3g} in the first third to {last.mean():.3g} in "
+                                    f"the last, {min(sure, 99):.3g} standard errors")],
+            [cause("the update damages the policy: the rate is too high, or too far off-policy",
+                   "do `entropy`, `kl` or `grad_norm` rise with it?", None,
+                   "" if entropy is None else f"`entropy` {entropy.finite().values[0]:.3g} at first, "
+                   f"{_recent(entropy):.3g} now"),
+             cause("the prompts become harder", "a dataset sorted by difficulty, shuffle_dataset"),
+             cause("a sign is turned round in the reward or its weight", "score a right and a wrong text by hand")],
+            [setting("half the rate, from a checkpoint before the fall",
+                     learning_rate=(run.known("learning_rate") or 1e-6) / 2)],
+            rows=run.rows("last"),
+        )  # fmt: skip
+    else:
+        yield fine("reward-falls", f"`reward` {first.mean():.3g} in the first third, {last.mean():.3g} in the last")
+
+
+NUMBERS = ("kl", "entropy", "loss", "reward_std", "frac_reward_zero_std", "learning_rate", "step_time", "eval_reward",
+           "completions/mean_length", "completions/clipped_ratio", "clip_ratio/region_mean", "aux_loss",
+           "sampling/sampling_logp_difference/mean", "sampling/importance_sampling_ratio/mean")  # fmt: skip
+
+
+@check("not-a-number")
+def _numbers(run: Run) -> Outcome:
+    there = [name for name in NUMBERS if len(run.series.get(name, ()))]
+    if not there:
+        yield unmeasured("not-a-number", "no log was read", LOG)
+        return
+    never = [name for name in there if BY_KEY["not-a-number"].hit(len(run.series[name]))
+             and not np.isfinite(run.series[name].values).any()]  # fmt: skip
+    kl = run.series.get("kl")
+    infinite = int(np.isinf(kl.values).sum()) if kl is not None else 0
+    far = BY_KEY["kl-infinite"].hit(infinite)
+    if not never and not far:
+        yield fine("not-a-number", f"{len(there)} metrics hold numbers")
+        return
+    yield finding(
+        "not-a-number", "kl-infinite" if far else "not-a-number",
+        [*([told("kl", f"`kl` is infinite in {infinite} of {len(kl)} rows", (kl.steps[0], kl.steps[-1]))] if far else
+           []), *(seen(name, run.series[name]) for name in never if not (far and name == "kl"))],
+        [cause("a log-probability overflows or is -inf", "the same rows of `grad_norm` and `loss`"),
+         cause("the reference or the weights hold NaN", "load the checkpoint and look"),
+         cause("the export wrote no numbers", "the run's trainer_state.json")],
+        [setting("bf16 in place of fp16; a lower rate", fp16=False, bf16=True)],
     )  # fmt: skip
 
 
@@ -2136,11 +2329,14 @@ def _duplicates(run: Run) -> Outcome:
     yield finding(
         "duplicate-names", "duplicate-names",
         [told("rewards", f"{many} reward functions share {', '.join(twice)}: the log averages them, the completions "
-              "show the last", count=len(twice))],
+              "show the last" if functions else f"`reward` is {many} times `rewards/{twice[0]}/mean` in every row",
+              count=len(twice))],
         [cause("two functions with one `__name__`: a factory, functools.partial, or two modules",
                "print the names of reward_funcs", True if functions else None,
-               ", ".join(functions) if functions else "`reward` is a multiple of its only part (or a weight is)")],
+               ", ".join(functions) if functions else "`reward` is a multiple of its only part"),
+         *([] if functions else [cause("reward_weights holds this number", "the config")])],
         [setting("give each function a __name__ of its own: f.__name__ = 'right_answer'")],
+        severity=None if functions else "tell",
     )  # fmt: skip
 
 
@@ -2235,7 +2431,7 @@ def _columns(run: Run) -> Outcome:
 
 # ---- all of it
 
-CORE = ("no-gradient", "dead-groups", "constant-reward", "all-cut")
+GROUPS, SIGNAL = "dead-groups", {"constant-reward", "no-gradient"}  # known before a run may be called ok
 
 
 def examine(run: Run) -> dict:
@@ -2255,6 +2451,11 @@ def examine(run: Run) -> dict:
         passed += [{"id": one["fine"], "text": one["text"]} for one in outcomes if "fine" in one]
         missing += [{"id": one["unmeasured"], "why": one["why"], "mend": one["mend"]} for one in outcomes
                     if "unmeasured" in one]  # fmt: skip
+    if run.info.get("eval_files"):
+        for one in missing:
+            if one["mend"] == FILES:
+                one["why"] += f"; all {run.info['eval_files']} completions files hold an evaluation's rows"
+                one["mend"] = "an eval_steps larger than logging_steps: TRL writes one file for both"
     found = fold(found)
     rank = {name: place for place, name in enumerate(SEVERITIES)}
     found.sort(key=lambda one: (rank[one["severity"]], -one["share"], ORDER.index(one["id"])))
@@ -2269,8 +2470,11 @@ def examine(run: Run) -> dict:
     if "dead" in grave or "waste" in grave:
         verdict = "dead" if "dead" in grave else "waste"
     else:
-        verdict = "ok" if not early and any(id in measured for id in CORE) else "not measured"
+        verdict = "ok" if not early and GROUPS in measured and measured & SIGNAL else "not measured"
     return {"verdict": verdict, "findings": found, "passed": passed, "not_measured": missing, "notes": notes(run)}
+
+
+_NO_FAULT = ("reward-won", "dead-groups-solved")
 
 
 def fold(found: list[dict]) -> list[dict]:
@@ -2292,7 +2496,7 @@ def fold(found: list[dict]) -> list[dict]:
         while root in gone:
             root = gone[root]
         target, lost = by_id[root], by_id[other]
-        won = target["threshold"]["text"] == BY_KEY["reward-won"].text()  # dead groups are then no fault
+        won = target["threshold"]["text"] in [BY_KEY[key].text() for key in _NO_FAULT]  # dead groups are then no fault
         if rank[lost["severity"]] < rank[target["severity"]] and not won:
             target["severity"] = lost["severity"]  # what it explains shows how grave it is
         target["explains"].append(other)
@@ -2546,7 +2750,7 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
     if rewards and size and size > 1 and count % size == 0:
         _grouped(made, matrix, weight, total, size, prompts, separate, advantage)
         if guessed and made.zero > 1 - 1e-9:
-            made.size = 0  # all groups are dead, whatever their size
+            made.size, made.unpaid, made.prompts = 0, 0, {}  # all groups are dead, whatever their size
     if texts and "completion" in columns:
         _texts(made, columns, rewards, matrix, total, advantage, size if made.groups else 0, file)
     return made

@@ -309,8 +309,37 @@ def ended(done: float) -> c.Run:
 VLLM = {"sampling/sampling_logp_difference/mean": 0.01, "sampling/sampling_logp_difference/max": 0.1}
 RATIO = "sampling/importance_sampling_ratio/mean"
 half = {"frac_reward_zero_std": np.linspace(0.1, 0.9, 40)}
-twice = np.tile([0.5, 0.501], 200)  # no trend
+twice = np.tile([0.5, 0.501], 600)  # no trend
+
+
+def before(share: float, ok, bad) -> np.ndarray:
+    """`bad` in this share of 100 rows, the last row apart."""
+    place = np.arange(100)
+    return np.where((place >= 99 - round(share * 100)) & (place < 99), bad, ok)
+
+
+def fallen(errors: float) -> np.ndarray:
+    """60 rewards whose last third lies below the first by so many standard errors."""
+    return 0.5 + np.tile([1.0, -1.0], 30) - np.r_[np.zeros(40), np.full(20, errors * math.sqrt(2 / 19))]
+
+
 BUILD = {
+    "non-finite-gradient-share": lambda v: log(100, grad_norm=before(v, 0.5, math.nan)),
+    "non-finite-gradient-some": lambda v: log(100, grad_norm=before(v, 0.5, math.nan)),
+    "not-a-number": lambda v: log(int(v), entropy=math.nan),
+    "kl-infinite": lambda v: log(kl=end(v, 40, 0.01, math.inf)),
+    "rate-zero": lambda v: log(int(v), learning_rate=0.0),
+    "constant-reward-files": lambda v: files(c.Run(), *[shared(1.0, many) for many in (5, 5, int(v) - 10)]),
+    "unscored-reward": lambda v: log(int(v), **{"rewards/a/mean": math.nan, "rewards/a/std": math.nan}),
+    "silent-from-the-start": lambda v: log(int(v), **{"rewards/a/mean": 0.5, "rewards/a/std": 0.0}),
+    "dead-groups-solved": lambda v: log(frac_reward_zero_std=v, reward=np.linspace(0.1, 1, 40)),
+    "dead-groups-few": lambda v: log(int(v), frac_reward_zero_std=1.0),
+    "no-gradient-share": lambda v: log(100, grad_norm=before(v, 0.5, 0.0)),
+    "no-gradient-some": lambda v: log(100, grad_norm=before(v, 0.5, 0.0)),
+    "not-moving-long": lambda v: log(int(v), reward=twice[: int(v)]),
+    "not-moving-bf16": lambda v: log(int(v), reward=twice[: int(v)], learning_rate=2e-6,
+                                     settings=config(dtype="bfloat16")),
+    "reward-falls": lambda v: log(60, reward=fallen(v)),
     "no-steps": lambda v: log(max(int(v), 1), "finished", info={"log_rows": int(v)}),
     "ended-early": ended,
     "non-finite-gradient": lambda v: log(40, grad_norm=end(v, 40, 0.5, math.nan)),
@@ -354,7 +383,7 @@ BUILD = {
     "entropy-off-policy": lambda v: log(settings=config(num_iterations=4), entropy=np.r_[[0.3] * 20, [0.01] * 20],
                                         **{"clip_ratio/high_mean": v}, **half),
     "entropy-rise": lambda v: log(entropy=np.r_[[1.0] * 20, [v] * 20]),
-    "clipping": lambda v: log(**{"clip_ratio/region_mean": v}),
+    "clipping": lambda v: log(settings=config(loss_type="dapo"), **{"clip_ratio/region_mean": v}),
     "clipping-long": lambda v: log(**{"clip_ratio/region_mean": 0.5, "completions/mean_length": v}),
     "inert-settings": lambda v: log(settings=config(epsilon_high=0.28),
                                     **{"clip_ratio/region_mean": end(v, 40, 0.1, 0.0)}),
@@ -390,7 +419,7 @@ BUILD = {
     "columns-differ": lambda v: files(log(**{f"rewards/lost{n}/mean": 0.5 + twice[:40] for n in range(int(v))}),
                                       *[shared(0.0)] * 3),
 }  # fmt: skip
-WHOLE = ("rows", "generations", "names")
+WHOLE = ("rows", "generations", "names", "groups")
 MARKED = {  # thresholds that change a finding instead of making one
     "sampler-long": lambda found: any(one["id"] == "sampler-mismatch-long" for one in found),
     "clipping-long": lambda found: any(one["id"] == "clipping-long" for one in found),
