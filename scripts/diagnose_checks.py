@@ -1101,7 +1101,8 @@ def _constant(run: Run) -> Outcome:
             [*([cause("nothing is wrong: every completion earns it, or no penalty is due", "read ten rows")] * mild),
              cause("the template already wrote the opening tag into the prompt", "completions hold `</think>` and no "
                    "`<think>`", None if not tag["read"] else tag["think-closed-only"] > SOME * tag["read"],
-                   f"{tag['think-closed-only']} of {tag['read']} texts close a tag they did not open"),
+                   f"{tag['think-closed-only']} of {tag['read']} texts close a tag they did not open" if tag["read"]
+                   else ""),
              *_constant_causes(run, silent[0][4])],
             [setting("mend this reward, or give it no weight: a format reward must take a missing opening tag "
                      "(trl#6966)")],
@@ -1317,10 +1318,10 @@ def _per_row(run: Run) -> float:
 def _solved(run: Run) -> str:
     """Whether the reward rose to near the best that was seen: dead groups are then a success."""
     reward = run.get("reward")
-    if reward is None or rises(reward) <= 0 or run.later:
-        return ""
     highs = [one.high for one in run.batches if math.isfinite(one.high)]
-    best = max([*highs, float(reward.finite().values.max()), *([1.0] if len(run.rewards) == 1 else [])])
+    if reward is None or rises(reward) <= 0 or run.later or (len(run.rewards) > 1 and not highs):
+        return ""
+    best = max([*highs, float(reward.finite().values.max()), *([1.0] if len(run.rewards) < 2 else [])])
     now = _recent(reward)
     return f"`reward` rose to {now:.3g} of at most {best:.3g}" if best > 0 and now >= NEAR * best else ""
 
@@ -2631,9 +2632,9 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
-        return "\n".join(text_of(one.get("content")) if isinstance(one, dict) else text_of(one) for one in value)
+        return "\n".join(text_of(one) for one in value)
     if isinstance(value, dict):
-        return text_of(value.get("content") or value.get("text"))
+        return text_of(value.get("content") or value.get("text") or str(value.get("tool_calls") or ""))
     return "" if value is None else str(value)
 
 
@@ -2718,6 +2719,9 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
     """
     count = len(columns["advantage"]) if "advantage" in columns else len(next(iter(columns.values()), []))
     made = Batch(step, count, names=tuple(rewards), read=texts)
+    size = size if isinstance(size, int) and size > 0 else None  # a config may say anything
+    if not all(isinstance(one, int | float) for one in weights or ()):
+        weights = None
     if not count:
         return made
     matrix = np.array([[math.nan if value is None else value for value in columns[name]] for name in rewards], float)
@@ -2744,13 +2748,15 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
         found = run_length(prompts)
         if size is None or (found is not None and found % size):  # a config of another run
             size = found
-    guessed = size is None and prompts is not None and len(set(map(repr, prompts))) == 1
+    guessed = size is None and prompts is not None and all(one == prompts[0] for one in prompts)
     if guessed:  # one prompt for all: a run of equal prompts is no group
         size = count if made.zero > 1 - 1e-9 else _by_advantage(total, advantage)
     if rewards and size and size > 1 and count % size == 0:
         _grouped(made, matrix, weight, total, size, prompts, separate, advantage)
-        if guessed and made.zero > 1 - 1e-9:
-            made.size, made.unpaid, made.prompts = 0, 0, {}  # all groups are dead, whatever their size
+        if guessed:
+            made.size = 0  # good for this file only
+            if made.zero > 1 - 1e-9:  # all groups are dead, whatever their size
+                made.unpaid, made.between, made.prompts = 0, False, {}
     if texts and "completion" in columns:
         _texts(made, columns, rewards, matrix, total, advantage, size if made.groups else 0, file)
     return made
