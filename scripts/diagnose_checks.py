@@ -571,8 +571,10 @@ class Run:
             later = [one for one in self.later if one.groups]
             if later:
                 steps, values = [one.step for one in later], [one.dead / one.groups for one in later]
-                return (Series(np.r_[log.steps, steps], np.r_[log.values, values]),
-                        f"`frac_reward_zero_std`, after step {log.steps[-1]:g} {len(later)} completions files")
+                return (
+                    Series(np.r_[log.steps, steps], np.r_[log.values, values]),
+                    f"`frac_reward_zero_std`, after step {log.steps[-1]:g} {len(later)} completions files",
+                )
             return log, "`frac_reward_zero_std`"
         if files is not None:
             return files, f"rewards per group in {len(grouped)} completions files"
@@ -1346,9 +1348,14 @@ def _dead_causes(run: Run) -> list[dict]:
     said = f"{easy} dead groups at the best reward, {hard} at the worst, of {len(known)}" if known else ""
     cold = run.known("temperature")
     unpaid, groups = sum(one.unpaid for one in run.batches), sum(one.groups for one in run.batches)
-    other = [cause("what differs is paid nothing: a weight of 0, or a column that is no reward",
-                   "reward_weights; --rewards names the rewards", True,
-                   f"in {unpaid} of {groups} groups the columns differ and every advantage is 0")] * bool(unpaid)
+    other = [
+        cause(
+            "what differs is paid nothing: a weight of 0, or a column that is no reward",
+            "reward_weights; --rewards names the rewards",
+            True,
+            f"in {unpaid} of {groups} groups the columns differ and every advantage is 0",
+        )
+    ] * bool(unpaid)
     copies = [one.copies for one in run.batches if one.read and not math.isnan(one.copies)]
     return [
         *other,

@@ -310,6 +310,7 @@ def test_files_after_the_logs_end_count():
 
 def test_advantages_win_over_rewards():
     """A weight of 0, or a column that is no reward: the groups differ in it, and every advantage is 0."""
+
     def rows(paid):
         return [(f"p{n // 4}", f"t{n}", [n % 2], (n % 2 - 0.5) * paid) for n in range(32)]
 
@@ -328,7 +329,11 @@ def test_advantages_win_over_rewards():
                                                                (0.0, 4, 8, 8)])  # fmt: skip
 def test_one_prompt_is_no_group(gain, size, groups, dead):
     """One prompt for the whole file says nothing of the groups: a config does, or the advantages."""
-    columns = {"prompt": ["play"] * 32, "completion": [f"{n}" for n in range(32)], "r": [float(n // 8 % 2) for n in range(32)]}
+    columns = {
+        "prompt": ["play"] * 32,
+        "completion": [f"{n}" for n in range(32)],
+        "r": [float(n // 8 % 2) for n in range(32)],
+    }
     if gain is not None:
         columns["advantage"] = [(n // 8 % 2 - 0.5) * gain for n in range(32)]
     made = c.batch(1, columns, ["r"], size)
