@@ -177,7 +177,8 @@ def prompt_only(share: float, many=100) -> list:
     rows = []
     for group in range(many):
         live = group >= round(share * many)
-        rows += [(f"p{group}", f"text {group} {place}", [group / many + (place * 0.1 if live else 0)], 0.0)
+        rows += [(f"p{group}", f"text {group} {place}", [group / many + (place * 0.1 if live else 0)],
+                  place - 1.5 if live else 0.0)
                  for place in range(4)]  # fmt: skip
     return rows
 
@@ -280,6 +281,152 @@ def falling(share: float, count=100) -> np.ndarray:
     return np.interp(np.arange(count), [0, count - 1 - share * (count - 1), count - 1], [0.1, 0.6, 0.0])
 
 
+def first(run: c.Run) -> tuple[str, str, str]:
+    """The verdict, the first finding and its severity."""
+    record = c.examine(run)
+    one = (record["findings"] or [{"id": "", "severity": ""}])[0]
+    return record["verdict"], one["id"], one["severity"]
+
+
+def later(run: c.Run, groups: list, begin: int, many=30) -> c.Run:
+    """Files of the steps after the log's end."""
+    files(run, *[groups] * many)
+    for one, step in zip(run.batches, range(begin, begin + many)):
+        one.step = step
+    return run
+
+
+def test_files_after_the_logs_end_count():
+    """A state is written with a checkpoint only: what came after it stands in the completions."""
+    dead = later(log(40, state="running"), prompt_only(1.0, 4), 41)
+    assert dead.generations == 70 and first(dead)[::2] == ("dead", "dead")
+    assert any("the log ends at step 40, 30 steps behind" in note for note in c.notes(dead))
+    constant = c.examine(later(log(40, state="running"), shared(1.0, 4), 41))["findings"][0]
+    assert constant["id"] == "constant-reward" and "last 30 of 70 rows and files" in constant["seen"][0]["text"]
+    assert "dead-groups" in constant["explains"]
+    live = later(log(40, state="running"), shared(0.0, 4), 41)
+    assert first(live)[0] == "ok" and live.generations == 70
+
+
+def test_advantages_win_over_rewards():
+    """A weight of 0, or a column that is no reward: the groups differ in it, and every advantage is 0."""
+
+    def rows(paid):
+        return [(f"p{n // 4}", f"t{n}", [n % 2], (n % 2 - 0.5) * paid) for n in range(32)]
+
+    record = c.examine(files(c.Run(), *[rows(0)] * 5))
+    assert record["verdict"] == "dead" and record["findings"][0]["id"] == "dead-groups"
+    assert record["findings"][0]["causes"][0]["cause"].startswith("what differs is paid nothing")
+    assert first(files(c.Run(), *[rows(1)] * 5))[0] == "ok"
+    run = files(log(frac_reward_zero_std=1.0), *[rows(0)] * 5)  # and the log is not called blind
+    assert not any("not believed" in note for note in c.notes(run)) and first(run)[1] == "dead-groups"
+    ten = files(log(frac_reward_zero_std=0.02, info={"logging_steps": 10}), *[rows(0)] * 5)
+    assert first(ten)[:2] == ("dead", "dead-groups")
+    assert first(files(log(frac_reward_zero_std=0.02, info={"logging_steps": 10}), *[rows(1)] * 5))[0] == "ok"
+
+
+@pytest.mark.parametrize(("gain", "size", "groups", "dead"), [(0.0, None, 1, 1), (1.0, None, 1, 0), (None, None, 0, 0),
+                                                               (0.0, 4, 8, 8)])  # fmt: skip
+def test_one_prompt_is_no_group(gain, size, groups, dead):
+    """One prompt for the whole file says nothing of the groups: a config does, or the advantages."""
+    columns = {
+        "prompt": ["play"] * 32,
+        "completion": [f"{n}" for n in range(32)],
+        "r": [float(n // 8 % 2) for n in range(32)],
+    }
+    if gain is not None:
+        columns["advantage"] = [(n // 8 % 2 - 0.5) * gain for n in range(32)]
+    made = c.batch(1, columns, ["r"], size)
+    assert (made.groups, made.dead) == (groups, dead)
+    split = [float(n % 8 < 1 + n // 8) for n in range(32)]  # four groups of 8, of four means
+    gains = [value - (1 + n // 8) / 8 for n, value in enumerate(split)]
+    made = c.batch(1, columns | {"r": split, "advantage": gains}, ["r"], None)
+    assert made.groups == 4 and not made.dead
+
+
+twice = np.tile([0.5, 0.501], 600)  # no trend
+half_nan = np.where(np.arange(60) % 3, math.nan, 0.5)
+FOUND = {  # what the doctor once called sound, and a sound twin
+    "a falling reward": (log(60, reward=np.linspace(0.7, 0.1, 60)), "reward-falls", "waste",
+                         log(60, reward=0.5 + np.tile([0.1, -0.1], 30) - np.linspace(0, 0.05, 60))),
+    "rate 0": (log(learning_rate=0.0), "rate-zero", "dead", log(learning_rate=np.r_[0.0, 0.0, np.full(38, 1e-6)])),
+    "NaN in two of three rows": (log(60, grad_norm=half_nan), "non-finite-gradient", "dead",
+                                 log(60, grad_norm=np.where(np.arange(60) == 9, math.nan, 0.5))),
+    "gradients of 0 in most rows": (log(60, grad_norm=np.where(np.arange(60) % 20, 0, 0.5)), "no-gradient", "dead",
+                                    log(60, grad_norm=np.where(np.arange(60) % 4, 0.5, 0))),
+    "a reward that scores nothing": (log(**{"rewards/a/mean": math.nan, "rewards/a/std": math.nan}), "silent-reward",
+                                     "waste", log(**{"rewards/a/mean": np.where(np.arange(40) % 2, math.nan, 0.5),
+                                                     "rewards/a/std": 0.1})),
+    "a default": (log(**{"rewards/a/mean": 1.0, "rewards/a/std": 0.0}), "silent-reward", "tell",
+                  log(**{"rewards/a/mean": np.linspace(0, 1, 40).clip(0, 0.6) / 0.6,
+                         "rewards/a/std": end(16, 40, 0.3, 0.0)})),
+    "kl NaN": (log(kl=math.nan), "not-a-number", "tell", log(kl=0.0)),
+    "no trend in a thousand": (log(1200, reward=twice), "not-moving", "waste", log(1200)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_missed_is_found_and_its_twin_is_sound(name):
+    run, id, severity, sound = FOUND[name]
+    assert first(run)[1:] == (id, severity)
+    assert first(sound) == ("ok", "", "")
+
+
+MILD = {  # what the doctor once condemned
+    "a penalty that is never due": log(**{"rewards/overlong/mean": 0.0, "rewards/overlong/std": 0.0}),
+    "solved in part": log(state="finished", frac_reward_zero_std=0.1, reward=np.linspace(0.5, 1.0, 40)),
+    "clipping per sequence or token": log(**{"clip_ratio/region_mean": 0.45}),
+    "a weight of 2": log(reward=np.linspace(0.2, 0.8, 40), **{"rewards/r/mean": np.linspace(0.1, 0.4, 40)}),
+    "bf16, 25 noisy rows": log(25, reward=twice[:25], learning_rate=1e-6, settings=config(dtype="bfloat16")),
+    "right answers share a phrase": files(log(**{"rewards/r/mean": None, "rewards/r/std": None,
+                                                 "rewards/accuracy/mean": np.linspace(0.2, 0.8, 40),
+                                                 "rewards/accuracy/std": 0.4}),
+                                          *[signed(0.6, "boilerplate")] * 3, rewards=("accuracy",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MILD)
+def test_what_is_no_fault_is_a_tell_at_most(name):
+    assert first(MILD[name])[0] == "ok"
+
+
+def test_a_fall_within_the_noise_is_no_held_out_fall():
+    run = log(60, reward=np.linspace(0.2, 0.8, 60))
+    run.series["eval_reward"] = c.Series(np.arange(12.0, 61, 12), np.array([0.60, 0.62, 0.61, 0.605, 0.604]))
+    assert not [one for one in raw(run) if one["id"] == "held-out-falls"]
+    run.series["eval_reward"].values[2:] = 0.5, 0.42, 0.3
+    assert [one for one in raw(run) if one["id"] == "held-out-falls"]
+
+
+def test_solved_prompts_are_no_dead_run():
+    run = log(frac_reward_zero_std=0.88, reward=np.linspace(0.1, 0.98, 40), grad_norm=end(3, 40, 0.5, 0.0))
+    record = c.examine(run)
+    assert (record["verdict"], record["findings"][0]["causes"][0]["cause"]) == ("waste", "the prompts are solved")
+    assert first(log(frac_reward_zero_std=0.88, reward=np.linspace(0.1, 0.3, 40)))[:2] == ("dead", "dead-groups")
+
+
+def test_few_groups_are_not_dead_yet():
+    assert first(log(5, frac_reward_zero_std=1.0, grad_norm=0.0, reward=0.1))[0] == "waste"
+    assert first(files(log(5, frac_reward_zero_std=1.0, reward=0.1), *[prompt_only(1.0, 8)] * 5))[0] == "dead"
+
+
+def test_ok_needs_groups_and_a_reward_or_gradient():
+    assert first(log())[0] == "ok" and first(log(reward=None, **{"rewards/r/mean": None}))[0] == "ok"
+    assert first(log(frac_reward_zero_std=None))[0] == "not measured"
+    assert first(log(frac_reward_zero_std=None, reward=None, grad_norm=None))[0] == "not measured"
+
+
+def test_files_of_evaluations_alone_are_not_measured(tmp_path):
+    rows = [row for n in range(1, 41) for row in (ROWS[n - 1], {"step": n, "eval_reward": 0.2})]
+    (tmp_path / "trainer_state.json").write_text(state(rows), encoding="utf-8")
+    for step in range(1, 6):
+        generation(step, folder=tmp_path / "completions")
+    record = d.diagnose(tmp_path)
+    assert not record["run"]["parquet_files"]
+    said = {one["id"]: one["why"] for one in record["not_measured"]}
+    assert "all 5 completions files hold an evaluation's rows" in said["prompt-only-reward"]
+
+
 def test_a_falling_held_out_reward_names_the_gaming_it_saw():
     run = files(evaluated(0.6), *[signed(0.6)] * 3)
     one = next(one for one in raw(run) if one["id"] == "held-out-falls")
@@ -308,8 +455,36 @@ def ended(done: float) -> c.Run:
 VLLM = {"sampling/sampling_logp_difference/mean": 0.01, "sampling/sampling_logp_difference/max": 0.1}
 RATIO = "sampling/importance_sampling_ratio/mean"
 half = {"frac_reward_zero_std": np.linspace(0.1, 0.9, 40)}
-twice = np.tile([0.5, 0.501], 200)  # no trend
+
+
+def before(share: float, ok, bad) -> np.ndarray:
+    """`bad` in this share of 100 rows, the last row apart."""
+    place = np.arange(100)
+    return np.where((place >= 99 - round(share * 100)) & (place < 99), bad, ok)
+
+
+def fallen(errors: float) -> np.ndarray:
+    """60 rewards whose last third lies below the first by so many standard errors."""
+    return 0.5 + np.tile([1.0, -1.0], 30) - np.r_[np.zeros(40), np.full(20, errors * math.sqrt(2 / 19))]
+
+
 BUILD = {
+    "non-finite-gradient-share": lambda v: log(100, grad_norm=before(v, 0.5, math.nan)),
+    "non-finite-gradient-some": lambda v: log(100, grad_norm=before(v, 0.5, math.nan)),
+    "not-a-number": lambda v: log(int(v), entropy=math.nan),
+    "kl-infinite": lambda v: log(kl=end(v, 40, 0.01, math.inf)),
+    "rate-zero": lambda v: log(int(v), learning_rate=0.0),
+    "constant-reward-files": lambda v: files(c.Run(), *[shared(1.0, many) for many in (5, 5, int(v) - 10)]),
+    "unscored-reward": lambda v: log(int(v), **{"rewards/a/mean": math.nan, "rewards/a/std": math.nan}),
+    "silent-from-the-start": lambda v: log(int(v), **{"rewards/a/mean": 0.5, "rewards/a/std": 0.0}),
+    "dead-groups-solved": lambda v: log(frac_reward_zero_std=v, reward=np.linspace(0.1, 1, 40)),
+    "dead-groups-few": lambda v: log(int(v), frac_reward_zero_std=1.0),
+    "no-gradient-share": lambda v: log(100, grad_norm=before(v, 0.5, 0.0)),
+    "no-gradient-some": lambda v: log(100, grad_norm=before(v, 0.5, 0.0)),
+    "not-moving-long": lambda v: log(int(v), reward=twice[: int(v)]),
+    "not-moving-bf16": lambda v: log(int(v), reward=twice[: int(v)], learning_rate=2e-6,
+                                     settings=config(dtype="bfloat16")),
+    "reward-falls": lambda v: log(60, reward=fallen(v)),
     "no-steps": lambda v: log(max(int(v), 1), "finished", info={"log_rows": int(v)}),
     "ended-early": ended,
     "non-finite-gradient": lambda v: log(40, grad_norm=end(v, 40, 0.5, math.nan)),
@@ -353,7 +528,7 @@ BUILD = {
     "entropy-off-policy": lambda v: log(settings=config(num_iterations=4), entropy=np.r_[[0.3] * 20, [0.01] * 20],
                                         **{"clip_ratio/high_mean": v}, **half),
     "entropy-rise": lambda v: log(entropy=np.r_[[1.0] * 20, [v] * 20]),
-    "clipping": lambda v: log(**{"clip_ratio/region_mean": v}),
+    "clipping": lambda v: log(settings=config(loss_type="dapo"), **{"clip_ratio/region_mean": v}),
     "clipping-long": lambda v: log(**{"clip_ratio/region_mean": 0.5, "completions/mean_length": v}),
     "inert-settings": lambda v: log(settings=config(epsilon_high=0.28),
                                     **{"clip_ratio/region_mean": end(v, 40, 0.1, 0.0)}),
@@ -389,7 +564,7 @@ BUILD = {
     "columns-differ": lambda v: files(log(**{f"rewards/lost{n}/mean": 0.5 + twice[:40] for n in range(int(v))}),
                                       *[shared(0.0)] * 3),
 }  # fmt: skip
-WHOLE = ("rows", "generations", "names")
+WHOLE = ("rows", "generations", "names", "groups")
 MARKED = {  # thresholds that change a finding instead of making one
     "sampler-long": lambda found: any(one["id"] == "sampler-mismatch-long" for one in found),
     "clipping-long": lambda found: any(one["id"] == "clipping-long" for one in found),
