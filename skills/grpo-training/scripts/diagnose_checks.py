@@ -25,6 +25,9 @@ import numpy as np
 SEVERITIES = {"dead": "cannot learn", "waste": "costs rollouts or time", "tell": "know it"}
 JUDGEMENT = "judgement"
 MOST, SOME, LITTLE, FEW = 0.5, 0.3, 0.2, 0.05  # shares that confirm or refute a cause (judgement)
+NEAR = 0.9  # share of its best at which a reward counts as won (judgement)
+PENALTY = re.compile(r"penal|punish|overlong|repet", re.IGNORECASE)  # names of rewards whose best is 0 (judgement)
+RIGHT = re.compile(r"acc|correct|exact|solv|match|verif|pass", re.IGNORECASE)  # names of rewards for right answers
 LIVE = 8  # live groups before length is held against advantage (judgement)
 LEAST = 3  # generations before a run is judged at all: one batch is chance (judgement)
 
@@ -73,6 +76,16 @@ THRESHOLDS = (
        "and nothing was written for 10 minutes (judgement)"),
     _T("non-finite-gradient", "non-finite-gradient", "last rows with NaN, inf or null `grad_norm`", "at least", 3,
        "rows", "dead", JUDGEMENT),
+    _T("non-finite-gradient-share", "non-finite-gradient", "share of rows with NaN, inf or null `grad_norm`",
+       "at least", 0.5, "", "dead", JUDGEMENT),
+    _T("non-finite-gradient-some", "non-finite-gradient", "share of rows with NaN, inf or null `grad_norm`",
+       "at least", 0.1, "", "waste", JUDGEMENT),
+    _T("not-a-number", "not-a-number", "rows of a metric, none of them a finite number", "at least", 3, "rows", "tell",
+       JUDGEMENT),
+    _T("kl-infinite", "not-a-number", "rows with an infinite `kl`", "at least", 1, "rows", "waste",
+       "TRL 1.16 source: with `beta` it is part of the loss"),
+    _T("rate-zero", "rate-zero", "rows of `learning_rate`, all of them 0", "at least", 3, "rows", "dead",
+       "an update is the rate times a direction"),
     _T("non-finite-reward", "non-finite-reward", "generations with an infinite reward", "at least", 1, "generations",
        "waste", "run: one inf kills its group"),
     _T("non-finite-reward-dead", "non-finite-reward", "share of generations with an infinite reward", "at least", 0.5,
@@ -96,6 +109,12 @@ THRESHOLDS = (
        "dead", JUDGEMENT),
     _T("reward-won", "constant-reward", "last rows with one `reward`, near the best of the run", "at least", 10, "rows",
        "waste", JUDGEMENT, "after rewards that differed and rose"),
+    _T("constant-reward-files", "constant-reward", "groups in the last files, all with one reward", "at least", 16,
+       "groups", "dead", JUDGEMENT, "where only files were read"),
+    _T("unscored-reward", "silent-reward", "rows with `rewards/<name>/mean`, none of them a number", "at least", 10,
+       "rows", "waste", JUDGEMENT, "and other rewards vary"),
+    _T("silent-from-the-start", "silent-reward", "rows with one `rewards/<name>/mean` and std 0, all of the run",
+       "at least", 10, "rows", "tell", JUDGEMENT, "above 0, or a penalty of 0"),
     _T("silent-reward", "silent-reward", "last rows with one `rewards/<name>/mean` and std 0", "at least", 10, "rows",
        "waste", JUDGEMENT, "and other rewards vary"),
     _T("prompt-only-reward", "prompt-only-reward", "share of groups with one reward", "at least", 0.95, "", "dead",
@@ -109,6 +128,14 @@ THRESHOLDS = (
        "judgement, from p^G + (1-p)^G at pass rates of 20-80 %"),
     _T("dead-groups-waste", "dead-groups", "share of groups with one reward", "above", 0.5, "", "waste",
        "judgement, from p^G + (1-p)^G at pass rates of 20-80 %"),
+    _T("dead-groups-solved", "dead-groups", "share of groups with one reward", "above", 0.8, "", "waste", JUDGEMENT,
+       "after a `reward` that rose to 0.9 of its best"),
+    _T("dead-groups-few", "dead-groups", "groups seen since they are dead", "below", 16, "groups", "waste", JUDGEMENT,
+       "then it is not yet dead; a row counts as one group where their number is not known"),
+    _T("no-gradient-share", "no-gradient", "share of rows with `grad_norm` exactly 0", "at least", 0.9, "", "dead",
+       JUDGEMENT),
+    _T("no-gradient-some", "no-gradient", "share of rows with `grad_norm` exactly 0", "at least", 0.5, "", "waste",
+       JUDGEMENT),
     _T("no-gradient", "no-gradient", "last rows with `grad_norm` exactly 0", "at least", 3, "rows", "dead",
        "run; trl#3857"),
     _T("sampler-dead", "sampler-mismatch", "`sampling/importance_sampling_ratio/mean`", "below", 0.1, "", "dead",
@@ -141,7 +168,7 @@ THRESHOLDS = (
        "with `entropy-collapse`, off-policy"),
     _T("entropy-rise", "entropy-rise", "`entropy` / its first rows", "above", 2.0, "times", "tell", JUDGEMENT),
     _T("clipping", "clipping", "`clip_ratio/region_mean`", "above", 0.3, "", "waste", JUDGEMENT,
-       "per token; per sequence (GSPO) it is normal"),
+       "per token; per sequence (GSPO) it is normal, so a tell where the config does not say which"),
     _T("clipping-long", "clipping-long", "`completions/mean_length`", "at least", 1000, "tokens", "waste", JUDGEMENT,
        "with `clipping`"),
     _T("inert-settings", "inert-settings", "last rows with `clip_ratio/region_mean` exactly 0", "at least", 10, "rows",
@@ -155,7 +182,7 @@ THRESHOLDS = (
     _T("part-falls", "part-falls", "share of the run over which one reward falls and `reward` rises", "at least", 0.3,
        "", "tell", JUDGEMENT),
     *(_T(name, name, f"share of the best-paid texts with {what}", "at least", 0.3, "", "waste", JUDGEMENT,
-         "and twice the share among the worst paid")
+         "and twice the share among the worst paid; a tell where a reward for right answers rises and nothing falls")
       for name, what in _SIGNS.items()),
     *(_T(f"{name}-grown", name, f"share of all texts with {what}, in the last third of the files", "at least", 0.8, "",
          "waste", JUDGEMENT, "and twice the share of the first third, while `reward` rises")
@@ -170,6 +197,12 @@ THRESHOLDS = (
        "above", 0.3, "", "tell", "judgement; run: 0.001 becomes an advantage of 1", 'with `scale_rewards="group"`'),
     _T("not-moving", "not-moving", "generations without a trend in `reward`", "at least", 100, "generations", "tell",
        "judgement; a trend is 2 standard errors"),
+    _T("not-moving-long", "not-moving", "generations without a trend in `reward`", "at least", 1000, "generations",
+       "waste", "judgement; a trend is 2 standard errors"),
+    _T("reward-falls", "reward-falls", "fall of `reward` from its first to its last third", "above", 4,
+       "standard errors", "waste", JUDGEMENT, "and above a tenth of what it was, over 20 rows or more"),
+    _T("not-moving-bf16", "not-moving", "generations without a trend in `reward`", "at least", 40, "generations",
+       "waste", "judgement; a trend is 2 standard errors", "and weights in bf16 at a rate that rounds"),
     _T("not-moving-rate", "not-moving", "generations without a trend in `reward`", "at least", 20, "generations",
        "waste", "judgement; a trend is 2 standard errors", "and a `learning_rate` that explains it"),
     _T("rate-low", "not-moving", "`learning_rate` at its peak", "below", 5e-7, "", "waste",
@@ -196,7 +229,7 @@ THRESHOLDS = (
        JUDGEMENT),
     _T("several-runs", "several-runs", "times that the steps begin again", "at least", 1, "times", "tell", "run"),
     _T("duplicate-names", "duplicate-names", "reward functions that share a name", "at least", 1, "names", "waste",
-       "TRL 1.16 source: one column, one metric for both"),
+       "TRL 1.16 source: one column, one metric for both", "by the config; a tell where only the log hints at it"),
     _T("unlike-expected", "unlike-expected", "mean `reward` of the last five steps, below the lowest of three seeds by",
        "above", 0.4, "reward", "waste", "judgement: above the gap between two of the seeds", "for examples/sums.yaml"),
     _T("columns-differ", "columns-differ", "reward names in only one of log and completions", "at least", 1, "names",
@@ -221,7 +254,8 @@ class Kind:
     explains: tuple[str, ...] = ()
 
 
-_NO_SIGNAL = ("prompt-only-reward", "dead-groups", "no-gradient", "not-moving", "silent-reward", "length-bias")
+_NO_SIGNAL = ("prompt-only-reward", "dead-groups", "no-gradient", "not-moving", "silent-reward", "length-bias",
+              "reward-falls")  # fmt: skip
 _SIGN = "a sign in a text proves nothing: read the rows"
 _LED_TO = ("entropy-collapse", "entropy-collapse-off-policy", "duplicate-completions", "constant-reward", "dead-groups",
            "no-gradient", "not-moving", "length-bias", "part-falls")  # fmt: skip
@@ -230,17 +264,18 @@ KINDS = {
     "non-finite-gradient": Kind(
         "The gradient is not a number", "a null `clip_ratio/low_min` is something else: everything was masked",
         explains=("constant-reward", *_NO_SIGNAL, "all-cut", "cut-answers", "entropy-collapse",
-                  "entropy-collapse-off-policy", "duplicate-completions", "non-finite-reward"),
+                  "entropy-collapse-off-policy", "duplicate-completions", "non-finite-reward", "not-a-number"),
     ),
+    "rate-zero": Kind("The learning rate is 0", "warm-up begins at 0, and leaves it", explains=("not-moving",)),
     "policy-collapse": Kind(
         "The policy was destroyed", "not a reward that broke: the texts changed with it",
         explains=("all-cut", "cut-answers", "constant-reward", *_NO_SIGNAL, "entropy-collapse",
                   "entropy-collapse-off-policy", "entropy-rise", "duplicate-completions", "kl-growth", "length-growth",
-                  "grad-spikes", "throughput-drop", "masked-away"),
+                  "grad-spikes", "throughput-drop", "masked-away", "not-a-number"),
     ),
     "all-none": Kind(
         "The rewards return None", "not a low reward: None means unscored, and `frac_reward_zero_std` shows 0",
-        explains=("constant-reward", *_NO_SIGNAL, "non-finite-reward"),
+        explains=("constant-reward", *_NO_SIGNAL, "non-finite-reward", "not-a-number"),
     ),
     "non-finite-reward": Kind(
         "A reward is infinite", "NaN is no such fault: TRL takes it as None",
@@ -249,7 +284,7 @@ KINDS = {
     "masked-away": Kind(
         "The mask removes the completions", "the filter itself is sound where few answers are cut", None,
         ("all-cut", "cut-answers", "constant-reward", *_NO_SIGNAL, "entropy-collapse", "entropy-collapse-off-policy",
-         "inert-settings"),
+         "inert-settings", "not-a-number"),
     ),
     "all-cut": Kind(
         "Answers are cut at the limit", "`mask_truncated_completions=True` is no cure here: it masks what is left",
@@ -319,6 +354,8 @@ KINDS = {
     "tool-failures": Kind("Tool calls fail", "a model that calls no tool has a frequency of 0, not of 1"),
     "part-falls": Kind("One reward falls while the sum rises", "a trade may be wanted: then weigh it"),
     "not-moving": Kind("The reward has no trend", "a plateau at the ceiling is success; the gradient is alive"),
+    "reward-falls": Kind("The reward falls", "a curriculum that becomes harder looks alike"),
+    "not-a-number": Kind("A metric is no number", "not absent, and not fine: it was logged as NaN, inf or null"),
     "sampler-drift": Kind("Sampler and trainer disagree", "0.03 nats are bf16 noise (Fast-LLM#525)"),
     "reward-dominance": Kind(
         "One reward decides", "a saturated second reward does not vary and is not drowned", "reward-dominance",
@@ -429,7 +466,8 @@ class Batch:
     spread: dict[str, float] = field(default_factory=dict)  # mean variance inside groups, times the weight squared
     constant: tuple[str, ...] = ()
     between: bool = False  # the groups' means differ
-    zero: float = math.nan  # share of advantages that are 0
+    zero: float = math.nan  # share of advantages that are 0; NaN where some are not known
+    unpaid: int = 0  # groups whose rewards differ and whose advantages are all 0
     read: bool = False  # whether texts were read
     copies: float = math.nan
     lengths: tuple[float, float, float] = (0.0, 0.0, 0.0)  # sums of xx, yy, xy inside groups
@@ -500,8 +538,20 @@ class Run:
         return logged, len(logged) < 2
 
     @functools.cached_property
+    def log_end(self) -> float:
+        """The log's last step with a gradient or a reward; -inf without a log."""
+        ends = [one.steps[-1] for name in ("reward", "grad_norm") if len(one := self.series.get(name, ()))]
+        return float(max(ends, default=-math.inf))
+
+    @functools.cached_property
+    def later(self) -> list[Batch]:
+        """Generations after the log's last row: a state is written with a checkpoint, a file with every logged step."""
+        return [one for one in self.batches if one.step > self.log_end] if math.isfinite(self.log_end) else []
+
+    @functools.cached_property
     def generations(self) -> int:
-        return max(len(self.series.get("reward", ())), len(self.batches))
+        """Generations seen: the log's rows and the files after them, or the files alone."""
+        return max(len(self.series.get("reward", ())) + len(self.later), len(self.batches))
 
     @functools.cached_property
     def dead_shares(self) -> tuple[Series | None, str]:
@@ -518,6 +568,13 @@ class Run:
         log = self.get("frac_reward_zero_std")
         blind = self.blind(files, log)
         if log is not None and not blind:
+            later = [one for one in self.later if one.groups]
+            if later:
+                steps, values = [one.step for one in later], [one.dead / one.groups for one in later]
+                return (
+                    Series(np.r_[log.steps, steps], np.r_[log.values, values]),
+                    f"`frac_reward_zero_std`, after step {log.steps[-1]:g} {len(later)} completions files",
+                )
             return log, "`frac_reward_zero_std`"
         if files is not None:
             return files, f"rewards per group in {len(grouped)} completions files"
@@ -534,7 +591,9 @@ class Run:
         if files is not None and log is not None:
             common, ours, theirs = np.intersect1d(files.steps, log.steps, return_indices=True)
             differ = len(common) and np.mean(np.abs(files.values[ours] - log.values[theirs]) > 0.1) > 0.5
-            if differ and (self.info.get("logging_steps", 1) == 1 or log.values.max() < 0.01):
+            zero = [one.zero > 1 - 1e-9 for one in self.batches if one.groups]  # advantages hold weights and scaling
+            sure = len(zero) >= LEAST and all(zero)
+            if differ and (sure or self.info.get("logging_steps", 1) == 1 or log.values.max() < 0.01):
                 return "`frac_reward_zero_std` is not what the rewards per group say: blind in this run"
         return ""
 
@@ -778,17 +837,22 @@ def _finite_gradient(run: Run) -> Outcome:
         yield unmeasured("non-finite-gradient", "no `grad_norm`", LOG)
         return
     bad = ~np.isfinite(series.values)
-    count = tail(bad)
-    if BY_KEY["non-finite-gradient"].hit(count):
+    count, share = tail(bad), float(bad.mean())
+    enough = len(bad) >= 10  # a share of fewer rows is chance
+    key = "non-finite-gradient" if BY_KEY["non-finite-gradient"].hit(count) else next(
+        (key for key in ("non-finite-gradient-share", "non-finite-gradient-some") if enough and BY_KEY[key].hit(share)),
+        None)  # fmt: skip
+    if key:
+        begun = series.steps[-count if key == "non-finite-gradient" else int(np.argmax(bad))]
         yield finding(
-            "non-finite-gradient", "non-finite-gradient",
-            [told("grad_norm", f"`grad_norm` is NaN, inf or null in the last {count} of {len(series)} rows",
-                  (series.steps[-count], series.steps[-1]), rows=count)],
+            "non-finite-gradient", key,
+            [told("grad_norm", f"`grad_norm` is NaN, inf or null in the last {count} of {len(series)} rows, and in "
+                  f"{share:.0%} of all", (begun, series.steps[-1]), rows=count, share=share)],
             [cause("weights became NaN: learning rate, or fp16 overflow", "the rows before: does `grad_norm` climb?",
                    True if run.known("fp16") else None, "fp16 is on" if run.known("fp16") else ""),
              cause("an infinite reward or log-probability", "`reward` and sampling/* of the same rows")],
             [setting("bf16 in place of fp16, a lower rate, from the checkpoint before", fp16=False, bf16=True,
-                     max_grad_norm=0.2)], share=count / len(series),
+                     max_grad_norm=0.2)], share=share,
         )  # fmt: skip
     else:
         yield fine("non-finite-gradient", f"`grad_norm` is a number in {int((~bad).sum())} of {len(bad)} rows")
@@ -977,7 +1041,12 @@ def _constant(run: Run) -> Outcome:
         yield unmeasured("silent-reward", "neither `rewards/<name>/mean` nor completions", LOG)
         return
     count, where, steps, value, total = _same(run, "reward", "reward_std", None)
-    if BY_KEY["constant-reward"].hit(count) and (won := _won(run, count, value)):
+    key, long = "constant-reward", BY_KEY["constant-reward"].hit(count)
+    if where == "files":  # a file may hold one group or a hundred
+        last = [one for one in run.batches if one.rows][total - count :]
+        key = "constant-reward-files"
+        long = count >= LEAST and BY_KEY[key].hit(sum(one.groups or one.rows / 8 for one in last))
+    if long and (won := _won(run, count, value)):
         yield finding(
             "constant-reward", "reward-won",
             [told("reward", f"`reward` rose to {value:g} and is that for every completion in the last {count} of "
@@ -987,9 +1056,9 @@ def _constant(run: Run) -> Outcome:
             [setting("stop here, or go on with harder prompts")], share=count / max(total, 1), rows=run.rows("last"),
             isnt="not a broken reward: it told answers apart before",
         )  # fmt: skip
-    elif BY_KEY["constant-reward"].hit(count):
+    elif long:
         yield finding(
-            "constant-reward", "constant-reward",
+            "constant-reward", key,
             [told("reward", f"`reward` is {value:g} for every completion in the last {count} of {total} {where}",
                   steps, last=value, rows=count)],
             _constant_causes(run, value), _constant_fix(run), share=count / max(total, 1), rows=run.rows("last"),
@@ -1006,21 +1075,36 @@ def _constant(run: Run) -> Outcome:
         return
     silent = []
     for name in run.rewards:
+        logged = run.series.get(f"rewards/{name}/mean")
+        if logged is not None and np.isnan(logged.values).all() and BY_KEY["unscored-reward"].hit(len(logged)):
+            silent.append((name, len(logged), "rows", (logged.steps[0], logged.steps[-1]), math.nan, len(logged)))
+            continue
         count, where, steps, value, total = _same(run, f"rewards/{name}/mean", f"rewards/{name}/std", name)
         if BY_KEY["silent-reward"].hit(count):
             silent.append((name, count, where, steps, value, total))
-    top = [one for one in silent if one[4] == 1 or _earned(run, one[0], one[1], one[4])]  # it has done its work
+    # It has done its work: it rose to this, or fell to no penalty at all.
+    top = [one for one in silent if _earned(run, one[0], one[1], one[4]) or (one[4] == 1 and one[1] < one[5])]
     silent = [one for one in silent if one not in top]
+    # From the first row on: a default, a format that is never missed, a penalty that is never due.
+    always = [one for one in silent if one[1] == one[5] and (one[4] > 0 or (one[4] == 0 and PENALTY.search(one[0])))]
+    mild = len(always) == len(silent)
+    silent = silent if mild else [one for one in silent if one not in always]
+    key = "silent-from-the-start" if mild else "silent-reward"
+    if silent and all(math.isnan(one[4]) for one in silent):
+        key = "unscored-reward"
     if silent:
         tag = run.text_counts
         yield finding(
-            "silent-reward", "silent-reward",
-            [told(f"rewards/{name}/mean", f"`rewards/{name}/mean` is {value:g} for every completion in the last "
+            "silent-reward", key,
+            [told(f"rewards/{name}/mean", f"`rewards/{name}/mean` is no number in all {total} rows: it scores nothing"
+                  if math.isnan(value) else f"`rewards/{name}/mean` is {value:g} for every completion in the last "
                   f"{count} of {total} {where}", steps, last=value) for name, count, where, steps, value, total
              in silent],
-            [cause("the template already wrote the opening tag into the prompt", "completions hold `</think>` and no "
+            [*([cause("nothing is wrong: every completion earns it, or no penalty is due", "read ten rows")] * mild),
+             cause("the template already wrote the opening tag into the prompt", "completions hold `</think>` and no "
                    "`<think>`", None if not tag["read"] else tag["think-closed-only"] > SOME * tag["read"],
-                   f"{tag['think-closed-only']} of {tag['read']} texts close a tag they did not open"),
+                   f"{tag['think-closed-only']} of {tag['read']} texts close a tag they did not open" if tag["read"]
+                   else ""),
              *_constant_causes(run, silent[0][4])],
             [setting("mend this reward, or give it no weight: a format reward must take a missing opening tag "
                      "(trl#6966)")],
@@ -1041,8 +1125,16 @@ def _same(run: Run, mean: str, std: str, name: str | None) -> tuple[int, str, tu
         count = tail(flags)
         while count and abs(values.values[-count] - values.values[-1]) > 1e-6:  # one value for all of these rows
             count -= 1
-        steps = (values.steps[-count], values.steps[-1]) if count else (None, None)
-        return count, "rows", steps, float(values.values[-1]) if len(values) else math.nan, len(values)
+        value = float(values.values[-1]) if len(values) else math.nan
+        begun, last = (values.steps[-count], values.steps[-1]) if count else (None, None)
+        if run.later:  # what the log does not know yet
+            same = np.array([_one_reward(one, name) for one in run.later])
+            after, now = tail(np.abs(same - same[-1]) <= 1e-6), float(same[-1])
+            through = after == len(same) and count and abs(now - value) <= 1e-6
+            if not through:
+                count, begun = 0, run.later[-after].step if after else None
+            count, value, last = count + after, now, run.later[-1].step if after else None
+        return count, "rows and files" if run.later else "rows", (begun, last), value, len(values) + len(run.later)
     files = [one for one in run.batches if one.rows]
     if not files:
         return 0, "rows", (None, None), math.nan, 0
@@ -1058,17 +1150,30 @@ def _same(run: Run, mean: str, std: str, name: str | None) -> tuple[int, str, tu
     return count, "files", (files[-count].step if count else None, files[-1].step), value, len(files)
 
 
+def _one_reward(one: Batch, name: str | None) -> float:
+    """The one reward that all completions of a file got; NaN if they differ."""
+    if name is None:
+        return one.low if one.low == one.high else math.nan
+    return one.means.get(name, math.nan) if name in one.constant else math.nan
+
+
 def _earned(run: Run, name: str, count: int, value: float) -> bool:
     """Whether a reward rose to the value that all completions now get."""
     series = run.get(f"rewards/{name}/mean")
-    lived = series.finite().values[:-count] if series is not None else np.array([])
+    lived = _lived(run, series, count)
     return len(lived) >= LEAST and value > lived[:LEAST].mean() and value >= lived.max() - 1e-6
+
+
+def _lived(run: Run, series: Series | None, count: int) -> np.ndarray:
+    """The rows of a log before the last `count`, some of which may be files after the log's end."""
+    rows = max(count - len(run.later), 0)
+    return series.finite().values[: len(series.finite()) - rows] if series is not None else np.array([])
 
 
 def _won(run: Run, count: int, value: float) -> str:
     """Whether the reward rose to its end: then it is earned by all, and not broken."""
     reward = run.get("reward")
-    lived = reward.finite().values[:-count] if reward is not None else np.array([])
+    lived = _lived(run, reward, count)
     if len(lived) < LEAST:
         return ""
     first, most = lived[:LEAST].mean(), max(float(lived.max()), value)
@@ -1176,15 +1281,23 @@ def _groups(run: Run) -> Outcome:
         yield fine("prompt-only-reward", "rewards differ inside groups, or not even between them")
     hit = level(shares, "dead-groups", "dead-groups-waste")
     if hit:
+        key, severity, solved = hit.threshold.key, hit.severity, ""
+        if severity == "dead":
+            count = int((shares.finite().steps >= hit.steps[0]).sum() * _per_row(run))
+            solved = _solved(run)
+            if solved or BY_KEY["dead-groups-few"].hit(count):
+                key, severity = "dead-groups-solved" if solved else "dead-groups-few", None
         yield finding(
-            "dead-groups", hit.threshold.key,
+            "dead-groups", key,
             [seen("dead groups", shares, f"{_recent(shares):.0%} of the groups have one reward, {hit.when} ({where})"),
              *([seen("reward", run.get("reward"))] if run.get("reward") else [])],
-            _dead_causes(run),
-            [setting("keep prompts that pass 20-80 % of the time (judgement); TRL cannot resample"),
+            [*([cause("the prompts are solved", "`reward` near its best; read ten rows: are they right?", None, solved)]
+               if solved else []), *_dead_causes(run)],
+            [*([setting("harder prompts, or stop here")] if solved else []),
+             setting("keep prompts that pass 20-80 % of the time (judgement); TRL cannot resample"),
              setting("a larger group finds more that differ", num_generations=max(16, 2 * _size(run))),
              setting(temperature=1.0)],
-            severity=hit.severity, share=hit.share, steps=hit.steps, rows=run.rows("dead"),
+            severity=severity, share=hit.share, steps=hit.steps, rows=run.rows("dead"),
         )  # fmt: skip
     else:
         yield fine("dead-groups", f"{_recent(shares):.0%} of the groups have one reward ({where})")
@@ -1193,6 +1306,26 @@ def _groups(run: Run) -> Outcome:
 def _groups_live(run: Run) -> bool:
     shares, _ = run.dead_shares
     return shares is not None and len(shares.finite()) > 0 and not BY_KEY["dead-groups-waste"].hit(_recent(shares))
+
+
+def _per_row(run: Run) -> float:
+    """Groups that a row of the log (or a file) stands for; 1 where nothing tells."""
+    grouped = [one.groups for one in run.batches if one.groups]
+    if grouped:
+        return float(np.mean(grouped))
+    size, whole = run.known("num_generations"), run.known("generation_batch_size")
+    return max(1.0, whole / size) if size and whole else 1.0
+
+
+def _solved(run: Run) -> str:
+    """Whether the reward rose to near the best that was seen: dead groups are then a success."""
+    reward = run.get("reward")
+    highs = [one.high for one in run.batches if math.isfinite(one.high)]
+    if reward is None or rises(reward) <= 0 or run.later or (len(run.rewards) > 1 and not highs):
+        return ""
+    best = max([*highs, float(reward.finite().values.max()), *([1.0] if len(run.rewards) < 2 else [])])
+    now = _recent(reward)
+    return f"`reward` rose to {now:.3g} of at most {best:.3g}" if best > 0 and now >= NEAR * best else ""
 
 
 def _size(run: Run) -> int:
@@ -1214,8 +1347,18 @@ def _dead_causes(run: Run) -> list[dict]:
     hard = sum(value == low for value in known) if top > low else 0
     said = f"{easy} dead groups at the best reward, {hard} at the worst, of {len(known)}" if known else ""
     cold = run.known("temperature")
+    unpaid, groups = sum(one.unpaid for one in run.batches), sum(one.groups for one in run.batches)
+    other = [
+        cause(
+            "what differs is paid nothing: a weight of 0, or a column that is no reward",
+            "reward_weights; --rewards names the rewards",
+            True,
+            f"in {unpaid} of {groups} groups the columns differ and every advantage is 0",
+        )
+    ] * bool(unpaid)
     copies = [one.copies for one in run.batches if one.read and not math.isnan(one.copies)]
     return [
+        *other,
         cause("prompts are too hard", "dead groups at the lowest reward", hard > easy if known and top > low else None,
               said),
         cause("prompts are too easy", "dead groups at the highest reward",
@@ -1249,20 +1392,26 @@ def _gradient(run: Run) -> Outcome:
     flags = series.values == 0
     count = tail(flags)
     share = float(flags.mean())
-    if BY_KEY["no-gradient"].hit(count):
-        rate = run.get("learning_rate")
+    key = "no-gradient" if BY_KEY["no-gradient"].hit(count) else next(
+        (key for key in ("no-gradient-share", "no-gradient-some")
+         if len(series) >= 10 and BY_KEY[key].hit(share) and flags[-window(len(flags)) :].any()), None)  # fmt: skip
+    shares = run.dead_shares[0]
+    now = shares.finite().values[-count:] if shares is not None and count else np.array([])
+    few = (key == "no-gradient" and len(now) and BY_KEY["dead-groups"].hit(now.mean())
+           and BY_KEY["dead-groups-few"].hit(count * _per_row(run)))  # fmt: skip
+    if key:
+        begun = series.steps[-count if key == "no-gradient" else int(np.argmax(flags))]
         yield finding(
-            "no-gradient", "no-gradient",
+            "no-gradient", key,
             [told("grad_norm", f"`grad_norm` is exactly 0 in the last {count} rows, {share:.0%} of {len(series)}",
-                  (series.steps[-count], series.steps[-1]), rows=count, share=share)],
+                  (begun, series.steps[-1]), rows=count, share=share)],
             [cause("all advantages are 0", "the groups' rewards in the completions files"),
              cause("nothing is trainable, or LoRA's B is exactly 0", "trainable parameters; the adapter's weights"),
              cause("importance weights are 0", "sampling/importance_sampling_ratio/mean")],
             [setting("find out which of these it is: log every step and keep the completions",
                      logging_steps=1, log_completions=True)],
-            share=share,
+            share=share, severity="waste" if few else None,
         )  # fmt: skip
-        del rate
     else:
         yield fine(
             "no-gradient", f"`grad_norm` {_recent(series):.3g} now; exactly 0 in {share:.0%} of {len(series)} rows"
@@ -1509,7 +1658,8 @@ def _clip(run: Run) -> Outcome:
                          steps_per_generation=run.known("gradient_accumulation_steps") or 1),
                  *([setting(importance_sampling_level="sequence", loss_type="grpo", epsilon=3e-4, epsilon_high=4e-4)]
                    if long else [setting(loss_type="cispo", epsilon_high=5.0)])],
-                severity=hit.severity, share=hit.share, steps=hit.steps,
+                severity=hit.severity if run.known("importance_sampling_level") else "tell", share=hit.share,
+                steps=hit.steps,
             )  # fmt: skip
         else:
             for id in ("clipping", "clipping-long"):
@@ -1627,7 +1777,8 @@ def _against(run: Run, other: Series) -> float:
     peak = int(np.flatnonzero(values >= values.max() - 1e-9)[-1])
     fall = values[peak] - values[-1]
     noise = np.std(np.diff(other.finite().values)) if len(other.finite()) > 3 else 0.0
-    if fall <= 0.02 * max(abs(values[peak]), 1e-9) or (len(other.finite()) > 20 and fall <= noise):
+    few = len(other.finite()) <= 20  # a few evaluations on a few prompts: a twentieth is noise (judgement)
+    if fall <= (FEW if few else 0.02) * max(abs(values[peak]), 1e-9) or fall <= noise:
         return 0.0
     if len(reward.finite()) and _recent(reward) <= _at(reward, steps[peak]):
         return 0.0
@@ -1736,7 +1887,21 @@ def _gamed(run: Run) -> tuple[bool | None, str]:
     said = (
         [f"{SIGNS[name]}: {text}" for name in SIGNS if (text := _paid_for(run, name, *found[name])[0])] if best else []
     )
-    return (True, said[0]) if said else (None, "")
+    return (_worse(run) or None, said[0]) if said else (None, "")
+
+
+def _worse(run: Run) -> bool:
+    """Whether the held-out reward or one of the rewards fell while the sum rose: what a game does to the rest."""
+    others = [("held-out-falls", run.get("eval_reward"))]
+    others += [("part-falls", run.get(f"rewards/{name}/mean")) for name in run.rewards if len(run.rewards) > 1]
+    return any(BY_KEY[key].hit(_against(run, one)) for key, one in others
+               if one is not None and (key == "held-out-falls" or rises(one) < 0))  # fmt: skip
+
+
+def _right(run: Run) -> bool:
+    """Whether a reward that is named for right answers rises."""
+    parts = [run.get(f"rewards/{name}/mean") for name in run.rewards if RIGHT.search(name)]
+    return any(rises(one) > 0 for one in parts if one is not None)
 
 
 @check(*SIGNS)
@@ -1747,6 +1912,7 @@ def _hacking(run: Run) -> Outcome:
             yield unmeasured(name, "no completions with advantages above 0 were read", _more(run))
         return
     read = [one for one in run.batches if one.read]
+    worse, right = _worse(run), _right(run)
     for name, (high, low) in found.items():
         paid, key = _paid_for(run, name, high, low)
         if not paid and not (name == "touches-tests" and BY_KEY[name].hit(high)):
@@ -1756,9 +1922,11 @@ def _hacking(run: Run) -> Outcome:
             name, key if paid else name,
             [told("completions", f"{SIGNS[name]}: {paid or f'in {high:.0%} of the best-paid texts'}",
                   (read[0].step, read[-1].step), best=high, worst=low)],
-            [cause("the reward pays for it", "score a row with and without it", True if paid else None, paid),
-             cause("right answers happen to look like that", "read the rows")],
-            [setting("mend the reward so that the sign earns nothing, then start again from the checkpoint before")],
+            [cause("the reward pays for it", "score a row with and without it", True if paid and worse else None, paid),
+             cause("right answers happen to look like that", "read the rows", None,
+                   "a reward for right answers rises too" if right else "")],
+            severity="tell" if right and not worse else None,
+            fix=[setting("mend the reward: the sign must earn nothing; then start again from the checkpoint before")],
             share=max(high, _grown(run, name)[1]), rows=run.rows(f"sign:{name}", 5),
         )  # fmt: skip
 
@@ -1841,7 +2009,9 @@ def _flat(run: Run) -> Outcome:
     half = not lora and "bfloat16" in (run.known("dtype"), kwargs.get("dtype") if isinstance(kwargs, dict) else None)
     low = not math.isnan(rate) and rate > 0 and BY_KEY["rate-low-lora" if lora else "rate-low"].hit(rate)
     rounding = half and BY_KEY["rate-low-bf16"].hit(rate)
-    key = "not-moving-rate" if low or rounding else "not-moving"
+    key = "not-moving-rate" if low else "not-moving-bf16" if rounding else "not-moving"
+    if key == "not-moving" and BY_KEY["not-moving-long"].hit(len(values)):
+        key = "not-moving-long"
     if not BY_KEY[key].hit(len(values)):
         yield unmeasured("not-moving", f"{len(values)} rows: too few to tell a trend from chance",
                          f"wait for {BY_KEY['not-moving'].value:g}")  # fmt: skip
@@ -1870,6 +2040,83 @@ def _flat(run: Run) -> Outcome:
     )  # fmt: skip
 
 
+@check("rate-zero", "reward-falls")
+def _rate_and_fall(run: Run) -> Outcome:
+    logged = run.get("learning_rate")
+    if logged is None:
+        yield unmeasured("rate-zero", "no `learning_rate`", LOG)
+    elif not logged.finite().values.any() and BY_KEY["rate-zero"].hit(len(logged.finite())):
+        yield finding(
+            "rate-zero", "rate-zero",
+            [seen("learning_rate", logged, f"`learning_rate` is 0 in all {len(logged)} rows")],
+            [cause("learning_rate is 0 in the config", "the config",
+                   None if run.settings is None else run.known("learning_rate") == 0, run.where("learning_rate")),
+             cause("the schedule ended before: resumed after its last step", "global_step against max_steps"),
+             cause("a warm-up longer than the run", "warmup_steps")],
+            [setting("full fine-tuning; 2e-5 with LoRA", learning_rate=1e-6)],
+        )  # fmt: skip
+    else:
+        yield fine("rate-zero", f"`learning_rate` {_rate(run):.3g} at its peak")
+    reward = run.get("reward")
+    values = reward.finite().values if reward is not None else np.array([])
+    if len(values) < 20:
+        yield unmeasured("reward-falls", f"{len(values)} rows with a reward", "wait for 20")
+        return
+    third = len(values) // 3
+    first, last = values[:third], values[-third:]
+    fall = float(first.mean() - last.mean())
+    error = math.sqrt(first.var(ddof=1) / third + last.var(ddof=1) / third)
+    sure = fall / max(error, 1e-9)
+    if BY_KEY["reward-falls"].hit(sure) and fall > 0.1 * max(abs(first.mean()), 1e-9):
+        entropy = run.get("entropy")
+        yield finding(
+            "reward-falls", "reward-falls",
+            [seen("reward", reward, f"`reward` fell from {first.mean():.3g} in the first third to {last.mean():.3g} in "
+                                    f"the last, {min(sure, 99):.3g} standard errors")],
+            [cause("the update damages the policy: the rate is too high, or too far off-policy",
+                   "do `entropy`, `kl` or `grad_norm` rise with it?", None,
+                   "" if entropy is None else f"`entropy` {entropy.finite().values[0]:.3g} at first, "
+                   f"{_recent(entropy):.3g} now"),
+             cause("the prompts become harder", "a dataset sorted by difficulty, shuffle_dataset"),
+             cause("a sign is turned round in the reward or its weight", "score a right and a wrong text by hand")],
+            [setting("half the rate, from a checkpoint before the fall",
+                     learning_rate=(run.known("learning_rate") or 1e-6) / 2)],
+            rows=run.rows("last"),
+        )  # fmt: skip
+    else:
+        yield fine("reward-falls", f"`reward` {first.mean():.3g} in the first third, {last.mean():.3g} in the last")
+
+
+NUMBERS = ("kl", "entropy", "loss", "reward_std", "frac_reward_zero_std", "learning_rate", "step_time", "eval_reward",
+           "completions/mean_length", "completions/clipped_ratio", "clip_ratio/region_mean", "aux_loss",
+           "sampling/sampling_logp_difference/mean", "sampling/importance_sampling_ratio/mean")  # fmt: skip
+
+
+@check("not-a-number")
+def _numbers(run: Run) -> Outcome:
+    there = [name for name in NUMBERS if len(run.series.get(name, ()))]
+    if not there:
+        yield unmeasured("not-a-number", "no log was read", LOG)
+        return
+    never = [name for name in there if BY_KEY["not-a-number"].hit(len(run.series[name]))
+             and not np.isfinite(run.series[name].values).any()]  # fmt: skip
+    kl = run.series.get("kl")
+    infinite = int(np.isinf(kl.values).sum()) if kl is not None else 0
+    far = BY_KEY["kl-infinite"].hit(infinite)
+    if not never and not far:
+        yield fine("not-a-number", f"{len(there)} metrics hold numbers")
+        return
+    yield finding(
+        "not-a-number", "kl-infinite" if far else "not-a-number",
+        [*([told("kl", f"`kl` is infinite in {infinite} of {len(kl)} rows", (kl.steps[0], kl.steps[-1]))] if far else
+           []), *(seen(name, run.series[name]) for name in never if not (far and name == "kl"))],
+        [cause("a log-probability overflows or is -inf", "the same rows of `grad_norm` and `loss`"),
+         cause("the reference or the weights hold NaN", "load the checkpoint and look"),
+         cause("the export wrote no numbers", "the run's trainer_state.json")],
+        [setting("bf16 in place of fp16; a lower rate", fp16=False, bf16=True)],
+    )  # fmt: skip
+
+
 @check("policy-collapse")
 def _destroyed(run: Run) -> Outcome:
     reward, deviation = run.get("reward"), run.get("reward_std")
@@ -1877,7 +2124,7 @@ def _destroyed(run: Run) -> Outcome:
         yield unmeasured("policy-collapse", "no `reward` with `reward_std`", LOG)
         return
     count, _, steps, value, total = _same(run, "reward", "reward_std", None)
-    lived = total - count
+    lived = len(reward) - max(count - len(run.later), 0)  # `count` may hold files after the log's end
     first = float(reward.values[: max(1, lived)].mean())
     changed = []
     for name, least in (("completions/clipped_ratio", None), ("entropy", 1.5), ("completions/mean_length", 1.5)):
@@ -2090,11 +2337,14 @@ def _duplicates(run: Run) -> Outcome:
     yield finding(
         "duplicate-names", "duplicate-names",
         [told("rewards", f"{many} reward functions share {', '.join(twice)}: the log averages them, the completions "
-              "show the last", count=len(twice))],
+              "show the last" if functions else f"`reward` is {many} times `rewards/{twice[0]}/mean` in every row",
+              count=len(twice))],
         [cause("two functions with one `__name__`: a factory, functools.partial, or two modules",
                "print the names of reward_funcs", True if functions else None,
-               ", ".join(functions) if functions else "`reward` is a multiple of its only part (or a weight is)")],
+               ", ".join(functions) if functions else "`reward` is a multiple of its only part"),
+         *([] if functions else [cause("reward_weights holds this number", "the config")])],
         [setting("give each function a __name__ of its own: f.__name__ = 'right_answer'")],
+        severity=None if functions else "tell",
     )  # fmt: skip
 
 
@@ -2189,7 +2439,7 @@ def _columns(run: Run) -> Outcome:
 
 # ---- all of it
 
-CORE = ("no-gradient", "dead-groups", "constant-reward", "all-cut")
+GROUPS, SIGNAL = "dead-groups", {"constant-reward", "no-gradient"}  # known before a run may be called ok
 
 
 def examine(run: Run) -> dict:
@@ -2209,6 +2459,11 @@ def examine(run: Run) -> dict:
         passed += [{"id": one["fine"], "text": one["text"]} for one in outcomes if "fine" in one]
         missing += [{"id": one["unmeasured"], "why": one["why"], "mend": one["mend"]} for one in outcomes
                     if "unmeasured" in one]  # fmt: skip
+    if run.info.get("eval_files"):
+        for one in missing:
+            if one["mend"] == FILES:
+                one["why"] += f"; all {run.info['eval_files']} completions files hold an evaluation's rows"
+                one["mend"] = "an eval_steps larger than logging_steps: TRL writes one file for both"
     found = fold(found)
     rank = {name: place for place, name in enumerate(SEVERITIES)}
     found.sort(key=lambda one: (rank[one["severity"]], -one["share"], ORDER.index(one["id"])))
@@ -2223,8 +2478,11 @@ def examine(run: Run) -> dict:
     if "dead" in grave or "waste" in grave:
         verdict = "dead" if "dead" in grave else "waste"
     else:
-        verdict = "ok" if not early and any(id in measured for id in CORE) else "not measured"
+        verdict = "ok" if not early and GROUPS in measured and measured & SIGNAL else "not measured"
     return {"verdict": verdict, "findings": found, "passed": passed, "not_measured": missing, "notes": notes(run)}
+
+
+_NO_FAULT = ("reward-won", "dead-groups-solved")
 
 
 def fold(found: list[dict]) -> list[dict]:
@@ -2246,7 +2504,7 @@ def fold(found: list[dict]) -> list[dict]:
         while root in gone:
             root = gone[root]
         target, lost = by_id[root], by_id[other]
-        won = target["threshold"]["text"] == BY_KEY["reward-won"].text()  # dead groups are then no fault
+        won = target["threshold"]["text"] in [BY_KEY[key].text() for key in _NO_FAULT]  # dead groups are then no fault
         if rank[lost["severity"]] < rank[target["severity"]] and not won:
             target["severity"] = lost["severity"]  # what it explains shows how grave it is
         target["explains"].append(other)
@@ -2284,6 +2542,10 @@ def notes(run: Run) -> list[str]:
         said.append("`frac_reward_zero_std` was not believed: " + run.blind(None, None) if run.blind(None, None) else
                     "`frac_reward_zero_std` was not believed: it differs from the rewards per group (in float32 eight "
                     "rewards of 0.6 have a std above 0)")  # fmt: skip
+    if run.later:
+        said.append(f"the log ends at step {run.log_end:g}, {run.later[-1].step - run.log_end:g} steps behind the "
+                    f"completions: {len(run.later)} files after it tell of dead groups and constant rewards, nothing "
+                    "tells of gradient, entropy or lengths there")  # fmt: skip
     if run.known("importance_sampling_level") == "sequence":
         said.append("`clip_ratio/region_mean` of 0.3 to 0.7 is normal: it counts sequences")
     if run.info.get("logging_steps", 1) > 1:
@@ -2378,9 +2640,9 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
-        return "\n".join(text_of(one.get("content")) if isinstance(one, dict) else text_of(one) for one in value)
+        return "\n".join(text_of(one) for one in value)
     if isinstance(value, dict):
-        return text_of(value.get("content") or value.get("text"))
+        return text_of(value.get("content") or value.get("text") or str(value.get("tool_calls") or ""))
     return "" if value is None else str(value)
 
 
@@ -2465,6 +2727,9 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
     """
     count = len(columns["advantage"]) if "advantage" in columns else len(next(iter(columns.values()), []))
     made = Batch(step, count, names=tuple(rewards), read=texts)
+    size = size if isinstance(size, int) and size > 0 else None  # a config may say anything
+    if not all(isinstance(one, int | float) for one in weights or ()):
+        weights = None
     if not count:
         return made
     matrix = np.array([[math.nan if value is None else value for value in columns[name]] for name in rewards], float)
@@ -2477,7 +2742,8 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
     advantage = np.array([math.nan if value is None else value for value in logged], float)
     finite = total[np.isfinite(total)]
     made.none, made.infinite = int((~scored).sum()) if len(rewards) else 0, int(np.isinf(matrix).any(axis=0).sum())
-    made.zero = float(np.mean(np.abs(advantage) < 1e-9))
+    said = np.isfinite(advantage)
+    made.zero = float(np.mean(np.abs(advantage) < 1e-9)) if said.all() else math.nan
     if len(finite):
         made.low, made.high = float(finite.min()), float(finite.max())
     for name, values in zip(rewards, matrix):
@@ -2490,8 +2756,15 @@ def batch(step: int, columns: dict[str, list], rewards: list[str], size: int | N
         found = run_length(prompts)
         if size is None or (found is not None and found % size):  # a config of another run
             size = found
+    guessed = size is None and prompts is not None and all(one == prompts[0] for one in prompts)
+    if guessed:  # one prompt for all: a run of equal prompts is no group
+        size = count if made.zero > 1 - 1e-9 else _by_advantage(total, advantage)
     if rewards and size and size > 1 and count % size == 0:
-        _grouped(made, matrix, weight, total, size, prompts, separate)
+        _grouped(made, matrix, weight, total, size, prompts, separate, advantage)
+        if guessed:
+            made.size = 0  # good for this file only
+            if made.zero > 1 - 1e-9:  # all groups are dead, whatever their size
+                made.unpaid, made.between, made.prompts = 0, False, {}
     if texts and "completion" in columns:
         _texts(made, columns, rewards, matrix, total, advantage, size if made.groups else 0, file)
     return made
@@ -2510,15 +2783,32 @@ def run_length(prompts: list) -> int | None:
         else:
             runs.append(1)
             last = prompt
-    size = math.gcd(*runs) if runs else 0
+    size = math.gcd(*runs) if len(runs) > 1 else 0
     return size if size > 1 else None
 
 
-def _grouped(made: Batch, matrix, weight, total, size: int, prompts, separate: bool) -> None:
+def _by_advantage(total: np.ndarray, advantage: np.ndarray) -> int | None:
+    """The greatest group size for which advantages follow rewards: equal for equal ones, summing to 0.
+
+    >>> _by_advantage(np.array([0.0, 1.0, 1.0, 0.0]), np.array([-1.0, 1.0, 1.0, -1.0]))
+    4
+    """
+    count = len(total)
+    if not (np.isfinite(total).all() and np.isfinite(advantage).all()):
+        return None
+    for size in (one for one in range(count, 1, -1) if count % one == 0):
+        groups = zip(total.reshape(-1, size), advantage.reshape(-1, size))
+        if all(abs(gains.sum()) <= 1e-3 * size and all(np.ptp(gains[paid == one]) <= 1e-4 for one in set(paid.tolist()))
+               for paid, gains in groups):  # fmt: skip
+            return size
+    return None
+
+
+def _grouped(made: Batch, matrix, weight, total, size: int, prompts, separate: bool, advantage) -> None:
     groups = total.reshape(-1, size)
     made.size, made.groups = size, len(groups)
     spread = made.high - made.low if math.isfinite(made.high) else 0.0
-    parts = matrix.reshape(len(matrix), -1, size)
+    parts, gains = matrix.reshape(len(matrix), -1, size), advantage.reshape(-1, size)
     middles = []
     for place, values in enumerate(groups):
         known = values[~np.isnan(values)]
@@ -2532,6 +2822,9 @@ def _grouped(made: Batch, matrix, weight, total, size: int, prompts, separate: b
             made.dead += 1
             if len(known) and not killed:
                 middles.append(float(known[0]))
+        elif np.all(np.abs(gains[place]) < 1e-9):  # no weight, or a column that is no reward: advantages know
+            made.dead += 1
+            made.unpaid += 1
         else:
             middles.append(float(known.mean()))
             made.tiny += spread > 0 and gap < 0.01 * spread

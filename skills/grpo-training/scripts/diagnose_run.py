@@ -795,7 +795,9 @@ def completions(run, place: Place, log: Log | None, names: list[str], everything
     files = place.files
     if log is not None and log.evals:
         train = [one for one in files if one[0] not in log.evals]
-        if train and len(train) < len(files):
+        if not train:
+            run.info["eval_files"] = len(files)
+        if len(train) < len(files):
             run.notes.append(f"{len(files) - len(train)} completions files of steps with an evaluation were left out: "
                              "TRL overwrites them with the evaluation's rows")  # fmt: skip
             files = train

@@ -38,7 +38,7 @@ class Usage(ValueError):
 
 
 def waived(entry: dict, waivers: dict[str, str]) -> str | None:
-    return waivers.get(entry["waive"]) or waivers.get(entry["id"])
+    return waivers.get(entry["waive"])
 
 
 def blocks(entry: dict) -> bool:
@@ -262,12 +262,14 @@ def waivers_of(texts: list[str]) -> dict[str, str]:
 
 def gather(options: argparse.Namespace, groups: tuple[str, ...]) -> checks.Run:
     settings = config.read(options.config)
-    launched = settings.values.get("num_processes")  # accelerate's, which `trl grpo` takes too
-    world = options.world_size
-    if world is None:
-        world = launched if isinstance(launched, int) and launched > 0 else 1
-    if world < 1:
+    if options.world_size is not None and options.world_size < 1:
         raise Usage(f"--world-size {options.world_size}: must be 1 or more")
+    world = options.world_size or config.processes(settings)
+    if world is None and settings.given("accelerate_config"):
+        raise Usage(
+            f"{settings.say('accelerate_config')}: how many processes that makes is not known here: --world-size N"
+        )
+    world = world or 1
     os.environ["PREFLIGHT_CALIBRATION"] = options.calibration or ""  # read by the child that loads the rewards
     run = checks.Run(settings, world, options=options)
     with contextlib.suppress(config.NotKnown):
@@ -349,9 +351,7 @@ def run_all(options: argparse.Namespace) -> int:
         write(options.record, json.dumps(record, indent=1) + "\n")
     print(json.dumps(record, indent=1) if options.json else as_text(record, options.full))
     unused = [
-        name
-        for name in waivers
-        if not any(name in (one["waive_as"], one["id"]) and "waived" in one for one in record["checks"])
+        name for name in waivers if not any(name == one["waive_as"] and "waived" in one for one in record["checks"])
     ]
     for name in unused:
         print(f"note: the waiver of {name} was not needed", file=sys.stderr)

@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import inspect
 import json
+import math
 import os
 import re
 import signal
@@ -183,6 +184,7 @@ def rewards_of(run: Run) -> list[str]:
     if run.options is not None and run.options.rewards:
         return run.options.rewards
     settings = run.settings
+    settings.get("reward_funcs")  # raises what only running the script would tell
     if settings.local_rewards:
         raise config.NotKnown(
             f"{', '.join(settings.local_rewards)} ({settings.where('reward_funcs')}): defined in the script, which is"
@@ -828,9 +830,22 @@ def reward_weights(run: Run) -> Outcome:
     weights = run.get("reward_weights")
     if weights is None:
         return passed("all rewards weigh 1")
-    names = rewards_of(run)
+    model = run.settings.values.get("reward_model_name_or_path")  # TRL puts it before the functions
+    try:
+        names = ([model] if model else []) + rewards_of(run)
+    except config.NotKnown:
+        if not model or run.settings.rewards or run.settings.local_rewards:
+            raise
+        names = [model]
+    if not all(isinstance(weight, int | float) and math.isfinite(weight) for weight in weights):
+        return failed(f"reward_weights {weights}: not all are numbers", "one finite number for each reward")
     if len(weights) != len(names):
         return failed(f"{len(weights)} weights for {len(names)} rewards", "one weight for each reward, in their order")
+    if not any(weights):
+        return failed(f"reward_weights {weights}: nothing is paid", "weigh at least one reward")
+    if any(weight < 0 for weight in weights):
+        return failed(f"reward_weights {weights}: below 0 the reward is a penalty", "leave it so if that is meant",
+                      severity="tell")  # fmt: skip
     if any(not weight for weight in weights):
         return failed(
             f"reward_weights {weights}: a weight of 0 pays nothing",
