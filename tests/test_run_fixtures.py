@@ -12,7 +12,7 @@ import pytest
 import yaml
 from docsync import ROOT
 
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks"))  # last: it has a sandbox.py and a rewards.py too
 import make_runs
 
 RUNS = ROOT / "tests/data/runs"
