@@ -27,7 +27,7 @@ $(VENV)/installed: requirements-dev.txt
 	fi
 	@touch $@
 
-## demo: inspect the rewards on 96 real completions, then rehearse a run on the CPU (about a minute)
+## demo: inspect the rewards on 96 real completions, then rehearse a run on the CPU (about two minutes)
 .PHONY: demo
 demo: install
 	@$(BIN)/python examples/demo.py
