@@ -696,6 +696,7 @@ def quiet():
         try:
             yield
         finally:
+            logging.disable(logging.NOTSET)
             sys.stdout = kept
 
 

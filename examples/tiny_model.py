@@ -64,6 +64,7 @@ def build_model(tokenizer, seed: int = 0, hidden_size: int = 64, layers: int = 2
         num_key_value_heads=4,
         max_position_embeddings=1024,
         tie_word_embeddings=True,
+        attention_bias=True,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
