@@ -54,7 +54,7 @@ fix: install
 ## stamp: renew `Last verified` if the whole suite passes with nothing skipped
 .PHONY: stamp
 stamp: install
-	$(BIN)/python -m pytest --stamp
+	$(BIN)/python tests/run.py --stamp
 
 ## bench: completions per second beside TRL's own functions, and candidates per second in the sandbox
 .PHONY: bench
