@@ -12,6 +12,9 @@ import importlib.metadata
 import importlib.util
 import json
 import operator
+import os
+import socket
+import urllib.parse
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,6 +141,28 @@ def about_table() -> str:
     if now != table["trl"]:
         return f"names and defaults of the installed TRL {now}, read from its source; all else as in TRL {table['trl']}"
     return f"TRL {now}, as installed"
+
+
+def hub_answers() -> bool:
+    """Whether there is a way to the hub, as far as one connection tells; behind a proxy nobody knows."""
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
+        return True
+    address = urllib.parse.urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
+    try:
+        with socket.create_connection((address.hostname, address.port or 443), timeout=3):
+            return True
+    except (OSError, TypeError, ValueError):
+        return False
+
+
+@functools.cache
+def offline_without_hub() -> None:
+    """Else each question to a hub that cannot be reached is put again for half a minute. What is cached is still found.
+
+    Call it before huggingface_hub is imported.
+    """
+    if not hub_answers():
+        os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 # ---- settings

@@ -99,6 +99,9 @@ def load_rows(settings: config.Settings, given: str | None, quick: bool = False)
             rows, total = entry_rows(entries, settings, quick)
         elif isinstance(name, str):
             source = name
+            if quick and not Path(name).exists():
+                raise config.NotKnown(f"{name}: rows of a hub dataset are not fetched for these groups alone",
+                                      "--dataset FILE, or --only with dataset too")  # fmt: skip
             if Path(name).is_file():
                 raise config.ConfigError(
                     f"dataset_name {name}: a file cannot be named so: say datasets, with path: json"
@@ -154,6 +157,8 @@ def entry_rows(entries: list[dict], settings: config.Settings, quick: bool) -> t
     if all(entry["path"] in local or Path(entry["path"]).exists() for entry in entries):
         loaded = get_dataset(mixture)["train"]
         return list(loaded), len(loaded)
+    if quick:
+        raise config.NotKnown("rows of a hub dataset are not fetched for these groups alone", GIVE_DATASET)
     if len(entries) > 1:
         raise config.NotKnown("datasets mixes several of the hub's, which are not fetched here", GIVE_DATASET)
     stream = get_dataset(DatasetMixtureConfig(datasets=[dict(first)], streaming=True))["train"]
@@ -168,6 +173,7 @@ def hub_rows(source: str, name: str | None, split: str) -> tuple[list[dict], int
 
 def library():
     """The package datasets, without progress bars."""
+    config.offline_without_hub()
     import datasets
 
     datasets.disable_progress_bars()
@@ -604,6 +610,8 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model",
 def load_tokenizer(where: str):
     if Path(where).is_dir() and not any((Path(where) / name).is_file() for name in TOKENIZER_FILES):
         return config.NotKnown(f"{where}: holds no tokenizer ({', '.join(TOKENIZER_FILES[:2])})", "give --model FOLDER")
+    if not Path(where).exists():
+        config.offline_without_hub()
     try:
         from transformers import AutoTokenizer
     except ImportError:
@@ -613,7 +621,7 @@ def load_tokenizer(where: str):
     except Exception as error:  # files and the hub fail in many ways
         said = " ".join(str(error).split())[:120]
         return config.NotKnown(
-            f"{where}: no tokenizer could be read ({type(error).__name__}: {said}); give --model FOLDER"
+            f"{where}: no tokenizer could be read ({type(error).__name__}: {said})", "--model FOLDER"
         )
 
 

@@ -25,7 +25,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -33,7 +32,6 @@ import tempfile
 import threading
 import time
 import traceback
-import urllib.parse
 from pathlib import Path
 
 import preflight_config
@@ -887,18 +885,6 @@ def rehearse(job: dict, record: Record) -> None:
                    rows=pyarrow.parquet.ParquetFile(found[-1]).metadata.num_rows, files=len(found))  # fmt: skip
 
 
-def hub_answers() -> bool:
-    """Whether there is a way to the hub, as far as one connection tells; behind a proxy nobody knows."""
-    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")):
-        return True
-    address = urllib.parse.urlsplit(os.environ.get("HF_ENDPOINT") or "https://huggingface.co")
-    try:
-        with socket.create_connection((address.hostname, address.port or 443), timeout=3):
-            return True
-    except (OSError, TypeError, ValueError):
-        return False
-
-
 def work() -> None:
     """The child: a job on stdin, one line for each event in the job's file; what is printed goes to the log."""
     with contextlib.suppress(Exception):  # Linux: end with the parent, whatever ends that
@@ -906,8 +892,7 @@ def work() -> None:
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     job = json.loads(sys.stdin.read())
-    if not hub_answers():
-        os.environ["HF_HUB_OFFLINE"] = "1"  # else each question to the hub is put again for half a minute
+    preflight_config.offline_without_hub()
     attempt(job)
     sys.stdout.flush()
     sys.stderr.flush()

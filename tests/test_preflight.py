@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -240,6 +241,21 @@ def test_datasets_that_trl_cannot_load_are_dead(case, tmp_path):
     settings, words = TRL_REFUSES[case]
     entry, _ = loaded(tmp_path, settings)
     assert entry["verdict"] == "fail" and entry["severity"] == "dead" and words in entry["evidence"], entry
+
+
+def test_a_hub_that_cannot_be_reached_costs_seconds_and_the_quick_groups_nothing(tmp_path):
+    """Without a way out each question to the hub would be put again for half a minute."""
+    (tmp_path / "grpo.yaml").write_text("dataset_name: org/none\nmodel_name_or_path: org/none\nreward_funcs: [m.r]\n")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HF_HUB")}
+    env |= {"HF_ENDPOINT": "http://127.0.0.1:9"}  # nothing listens there
+    quick = command("--config", "grpo.yaml", "--only", "batch", "--json", cwd=tmp_path, env=env)
+    found = {one["id"]: one for one in json.loads(quick.stdout)["checks"]}
+    assert "are not fetched for these groups alone" in found["too-few-prompts"]["evidence"], quick.stdout
+    start = time.monotonic()
+    whole = command("--config", "grpo.yaml", "--only", "dataset", "--json", cwd=tmp_path, env=env)
+    found = {one["id"]: one for one in json.loads(whole.stdout)["checks"]}
+    assert found["dataset"]["verdict"] == "fail" and "--model FOLDER" in found["end-token"]["fix"], whole.stdout
+    assert time.monotonic() - start < 30
 
 
 # ---- rewards as `trl grpo` finds them
