@@ -250,12 +250,22 @@ def test_a_hub_that_cannot_be_reached_costs_seconds_and_the_quick_groups_nothing
     env |= {"HF_ENDPOINT": "http://127.0.0.1:9"}  # nothing listens there
     quick = command("--config", "grpo.yaml", "--only", "batch", "--json", cwd=tmp_path, env=env)
     found = {one["id"]: one for one in json.loads(quick.stdout)["checks"]}
-    assert found["too-few-prompts"]["verdict"] == "not measured", quick.stdout
+    assert "are not fetched for these groups alone" in found["too-few-prompts"]["evidence"], quick.stdout
     start = time.monotonic()
     whole = command("--config", "grpo.yaml", "--only", "dataset", "--json", cwd=tmp_path, env=env)
     found = {one["id"]: one for one in json.loads(whole.stdout)["checks"]}
     assert found["dataset"]["verdict"] == "fail" and "--model FOLDER" in found["end-token"]["fix"], whole.stdout
     assert time.monotonic() - start < 30
+
+
+@pytest.mark.parametrize(("rows_seen", "verdict"), [(2000, "pass"), (5, "not measured")])
+@pytest.mark.parametrize("size", [None, 0.5])
+def test_a_dataset_of_unknown_size_is_enough_or_not_known(tmp_path, rows_seen, verdict, size):
+    (tmp_path / "grpo.yaml").write_text(json.dumps({"datasets": [{"path": "org/x"}], "test_split_size": size}
+                                                   | {"gradient_accumulation_steps": 8}))  # fmt: skip
+    run = checks.Run(config.read(tmp_path / "grpo.yaml"), rows=[{"prompt": "?"}] * rows_seen, total_rows=None)
+    (entry,) = [one for one in checks.results(run, ("batch",)) if one["id"] == "too-few-prompts"]
+    assert entry["verdict"] == verdict and "failed itself" not in entry["evidence"], entry
 
 
 # ---- rewards as `trl grpo` finds them

@@ -733,7 +733,7 @@ def tested(run: Run) -> int:
     if run.settings.kind != "yaml" or not run.get("datasets") or run.get("test_split_size") is None:
         return 0
     size = run.get("test_split_size")
-    return size if isinstance(size, int) else math.ceil(size * run.total_rows)
+    return size if isinstance(size, int) else math.ceil(size * (run.total_rows or len(run.rows)))
 
 
 @check("test-split", "arguments", "dead", "a test split that cannot be cut, or a split that is not there", RAN)
@@ -1384,8 +1384,13 @@ def too_few_prompts(run: Run) -> Outcome:
     said = (
         f"one generation takes {needed} prompts ({run.generation_batch()} completions / {run.say('num_generations')})"
     )
-    if run.total_rows is None:
-        return unmeasured(f"{said}; no dataset was given", "give the dataset")
+    if run.total_rows is None and run.rows is None:
+        problem = run.cache.get("dataset_problem") or "no dataset was given"
+        return unmeasured(f"{said}; {problem}", getattr(problem, "fix", "") or "--dataset prompts.jsonl")
+    if run.total_rows is None:  # the first rows of a hub dataset of unknown size
+        if len(run.rows) - tested(run) >= needed:
+            return passed(f"at least {len(run.rows)} rows; {said}")
+        return unmeasured(f"{said}; how many rows there are is not known", "--dataset prompts.jsonl")
     rows, kept = max(0, run.total_rows - tested(run)), f"{run.total_rows} rows"
     if rows < run.total_rows:
         kept += f", {rows} of them for training ({run.say('test_split_size')})"
